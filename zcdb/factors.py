@@ -177,6 +177,7 @@ FACTORS: dict[str, Factor] = {
             "SO_SNDBUF",
             "Send buffer asked for, in bytes; 0 leaves it to the kernel's autotuning.",
             default=0,
+            maximum=2**31 - 1,
         ),
         Factor(
             "rcvbuf",
@@ -185,6 +186,7 @@ FACTORS: dict[str, Factor] = {
             "SO_RCVBUF",
             "Receive buffer asked for, in bytes; 0 leaves it to the kernel's autotuning.",
             default=0,
+            maximum=2**31 - 1,
         ),
         Factor(
             "pinning",
@@ -370,11 +372,13 @@ def without_defaults(factors: Factors) -> dict[str, FactorValue]:
 
 def with_defaults(factors: Factors) -> dict[str, FactorValue]:
     """Return `factors` with every declared factor that has a default filled in, registry order."""
-    return {
-        name: factors.get(name, factor.default)  # type: ignore[misc]
-        for name, factor in FACTORS.items()
-        if name in factors or (factor.is_declared and factor.default is not None)
-    }
+    filled: dict[str, FactorValue] = {}
+    for name, factor in FACTORS.items():
+        if name in factors:
+            filled[name] = factors[name]
+        elif factor.is_declared and factor.default is not None:
+            filled[name] = factor.default
+    return filled
 
 
 def plan_key(declared: Factors) -> str:

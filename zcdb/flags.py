@@ -8,6 +8,8 @@ from __future__ import annotations
 FLAGS: dict[str, str] = {
     "ends-share-host": "Sender and receiver share one host: an end is the CPUs it is pinned to,"
     " and receive work may run on the sender's CPU.",
+    "ends-share-core": "Sender and receiver run on two threads of one core and slow each other"
+    " down.",
     "copied": "Zero copy was asked for, but the kernel says it copied bytes.",
     "proof-unknown": "Nothing on this path proves whether bytes were copied.",
     "steal": "The hypervisor took CPU time during the window; disturbed samples were left out"

@@ -49,7 +49,12 @@ class Metric:
 
 
 def _ends(
-    name: str, label: str, unit: str, better: Direction, help: str, formula: str
+    name: str,
+    label: str,
+    unit: str,
+    better: Direction,
+    help: str,
+    formula: str,
 ) -> list[Metric]:
     return [
         Metric(f"{name}_{end}", f"{label}, {end}", unit, better, help, formula, True, end)

@@ -108,6 +108,8 @@ def _significant(value: float, digits: int = 3) -> str:
     """Write `value` with `digits` significant digits, never in exponent form."""
     if value == 0:
         return "0"
+    # Rounded first: 0.9997 is "1.00", not "1.000".
+    value = float(f"{value:.{digits - 1}e}")
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
     return f"{value:.{decimals}f}"
 
