@@ -1,0 +1,82 @@
+"""Before measuring: what a number of repetitions can show.
+
+The spread has to be assumed or taken from an earlier run; what follows from
+it is arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+
+from zcdb.stats.distributions import normal_cdf, t_critical
+
+_STEPS = 400
+
+
+def paired_power(
+    log_ratio: float, sd_of_pairs: float, n: int, level: float = 0.95, family_size: int = 1
+) -> float:
+    """Return the probability that `n` blocks detect a true difference.
+
+    Args:
+        log_ratio: the true ln(candidate ÷ baseline).
+        sd_of_pairs: standard deviation of the log ratio of one block, above 0.
+        family_size: comparisons judged together; the first step of Holm, so careful.
+
+    Raises:
+        ValueError: below two blocks, or if the deviation is not above 0.
+    """
+    if n < 2 or sd_of_pairs <= 0:
+        raise ValueError(f"needs two blocks or more that vary, got n = {n}, sd = {sd_of_pairs}")
+    critical = t_critical(1 - (1 - level) / family_size, n - 1)
+    shift = abs(log_ratio) / (sd_of_pairs / math.sqrt(n))
+    return noncentral_t_outside(critical, n - 1, shift)
+
+
+def noncentral_t_outside(critical: float, degrees_of_freedom: float, shift: float) -> float:
+    """Return the probability that a noncentral t lies outside ± `critical`.
+
+    Integrates over the estimated deviation: given that it is s times the true
+    one, what remains is a normal distribution.  Simpson's rule over s.
+    """
+    half = degrees_of_freedom / 2
+    log_scale = math.log(2) + half * math.log(half) - math.lgamma(half)
+    spread = 10 / math.sqrt(2 * degrees_of_freedom)
+    low, high = max(1e-9, 1 - spread), 1 + spread
+    step = (high - low) / _STEPS
+    total = 0.0
+    for index in range(_STEPS + 1):
+        s = low + index * step
+        density = math.exp(log_scale + (degrees_of_freedom - 1) * math.log(s) - half * s * s)
+        outside = normal_cdf(shift - critical * s) + normal_cdf(-shift - critical * s)
+        weight = 1 if index in (0, _STEPS) else 4 if index % 2 else 2
+        total += weight * density * outside
+    return min(1.0, total * step / 3)
+
+
+def smallest_detectable_ratio(
+    cv: float, n: int, level: float = 0.95, family_size: int = 1, power: float = 0.8
+) -> float | None:
+    """Return the smallest difference that `n` blocks detect with probability `power`.
+
+    Args:
+        cv: coefficient of variation of the trials of one case (sd ÷ mean); the two trials
+            of a block are taken as independent, so a pair varies √2 times as much.
+
+    Returns:
+        ratio - 1 of the difference, 0.03 for 3 %; None where even tenfold is not detected.
+
+    Raises:
+        ValueError: below two blocks, or if the variation is not above 0.
+    """
+    sd_of_pairs = cv * math.sqrt(2)
+    low, high = 0.0, math.log(10)
+    if paired_power(high, sd_of_pairs, n, level, family_size) < power:
+        return None
+    for _ in range(60):
+        middle = (low + high) / 2
+        if paired_power(middle, sd_of_pairs, n, level, family_size) < power:
+            low = middle
+        else:
+            high = middle
+    return math.expm1(high)
