@@ -1,0 +1,33 @@
+"""Types of the C module: what `hotloops_api.h` declares.
+
+The soaker's functions are in the same module and typed where they are called.
+"""
+
+from typing import Any
+
+CData = Any
+"""A C value or pointer; cffi's own types know no fields."""
+
+class _Ffi:
+    def new(self, cdecl: str, init: Any = ..., /) -> CData: ...
+    def cast(self, cdecl: str, source: Any, /) -> CData: ...
+    def __getattr__(self, name: str) -> Any: ...
+
+class _Lib:
+    ZC_COUNTERS_BYTES: int
+    ZC_FRAGMENTS_LIMIT: int
+    ZC_STATE_WAITING: int
+    ZC_STATE_RUNNING: int
+    ZC_STATE_ENDED: int
+    def zc_sum_counters(self, counters: CData, count: int, sum: CData, /) -> None: ...
+    def zc_pattern_fill(self, data: CData, count: int, offset: int, /) -> None: ...
+    def zc_pattern_mismatches(
+        self, data: CData, count: int, offset: int, first_bad: CData, /
+    ) -> int: ...
+    def zc_cached_pages(self, fd: int, size: int, /) -> int: ...
+    def zc_probe_io_uring_send(self) -> int: ...
+    def zc_probe_io_uring_send_zc(self, not_a_socket_fd: int, /) -> int: ...
+    def __getattr__(self, name: str) -> Any: ...
+
+ffi: _Ffi
+lib: _Lib
