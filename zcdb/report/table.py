@@ -1,0 +1,122 @@
+"""The verdict table: what an experiment's [compare] section asks, answered from one run.
+
+Only the data is here; `zcdb.report.verdicts` makes it, `zcdb.report.render`
+writes it down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from zcdb.factors import FactorValue
+from zcdb.stats.verdict import Verdict
+from zcdb.store.results import RunLine, Statistic
+
+Role = Literal["baseline", "candidate", "unpaired"]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseValue:
+    """A case and what it measured of one metric.
+
+    Attributes:
+        case_id: None until a trial of it has started.
+        factors: declared ones, defaults filled in.
+        statistic: None if nothing was measured.
+        missing: why there is no value, in a word or two; None if there is one.
+    """
+
+    case_id: str | None
+    plan_key: str
+    factors: Mapping[str, FactorValue]
+    statistic: Statistic | None
+    missing: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictRow:
+    """A case for one metric, compared with its baseline where it has one.
+
+    Attributes:
+        role: "baseline" of others, "candidate" that has one, or "unpaired".
+        baseline: what the candidate is compared with; None for the other roles.
+        verdict: None for the other roles, and for a metric that is shown but not judged.
+        sign_flip_p_value: check of the test that assumes no distribution; None below
+            three pairs.
+    """
+
+    case: CaseValue
+    role: Role
+    baseline: CaseValue | None
+    verdict: Verdict | None
+    sign_flip_p_value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricTable:
+    """All cases of the run for one metric.
+
+    Attributes:
+        method: CPU method, "" for metrics that have none.
+        is_judged: False if the experiment did not ask for it: its throughput stands beside
+            every service demand.
+        note: why another method than the headline one is shown; None if it is not.
+        rows: each baseline before its candidates, in the order of the plan's declaration.
+    """
+
+    metric: str
+    method: str
+    is_judged: bool
+    note: str | None
+    rows: tuple[VerdictRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRemark:
+    """What to know about a case: what failed, and what warns.
+
+    Attributes:
+        copied_share: mean share of completions that the kernel says were copied;
+            None where the API has no completions.
+        flags: code -> trials that raised it.
+    """
+
+    case_id: str | None
+    factors: Mapping[str, FactorValue]
+    ok: int
+    failed: int
+    unsupported: int
+    reasons: tuple[str, ...]
+    copied_share: float | None
+    flags: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictTable:
+    """The answer of a run.
+
+    Attributes:
+        baseline: factor values that make a case a baseline; empty if none is declared.
+        matters: ratio below which a difference is called equivalent.
+        level: confidence of the whole family of intervals.
+        family_size: comparisons that were judged together.
+        varying: factors that differ between the run's cases.
+        constant: factors that do not, where they are not at their default.
+    """
+
+    run: RunLine
+    baseline: Mapping[str, FactorValue]
+    matters: float
+    level: float
+    family_size: int
+    varying: tuple[str, ...]
+    constant: Mapping[str, FactorValue]
+    metrics: tuple[MetricTable, ...]
+    cases: tuple[CaseRemark, ...]
+
+    @property
+    def rows(self) -> tuple[VerdictRow, ...]:
+        """The rows of all metrics."""
+        return tuple(row for metric in self.metrics for row in metric.rows)

@@ -1,0 +1,156 @@
+"""A case's page: its trials on any host, and the cases beside it along each factor."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from sqlalchemy import func, select, tuple_
+from sqlalchemy.orm import Session, aliased
+
+from zcdb.factors import FACTORS
+from zcdb.store import values as blobs
+from zcdb.store.cases import factors_from_json
+from zcdb.store.models import (
+    CaseRow,
+    ExperimentRow,
+    MeasurementRow,
+    PairingRow,
+    RunRow,
+    SummaryRow,
+    TrialRow,
+)
+from zcdb.store.queries.common import NotFound
+from zcdb.store.queries.lines import registry_order, statistic, trial_lines
+from zcdb.store.results import (
+    CaseLine,
+    CaseList,
+    CasePage,
+    CaseTrial,
+    Sibling,
+    Statistic,
+    TrialLine,
+)
+from zcdb.store.session import Database
+
+
+def case_list(db: Database, *, after: str | None = None, limit: int = 50) -> CaseList:
+    """Return cases, the ones met last first, from the one after case `after` on.
+
+    Raises:
+        NotFound: if there is no case `after`.
+    """
+    with db.reading() as session:
+        trials = (
+            select(func.count())
+            .where(TrialRow.case_id == CaseRow.id, TrialRow.status == "ok")
+            .correlate(CaseRow)
+            .scalar_subquery()
+        )
+        chosen = select(CaseRow, trials).order_by(CaseRow.id.desc()).limit(limit + 1)
+        if after is not None:
+            key = session.scalar(select(CaseRow.id).where(CaseRow.public_id == after))
+            if key is None:
+                raise NotFound("case", after, db.name)
+            chosen = chosen.where(CaseRow.id < key)
+        lines = [
+            CaseLine(row.public_id, factors_from_json(row.factors_json), count)
+            for row, count in session.execute(chosen)
+        ]
+        next_after = lines[limit - 1].id if len(lines) > limit else None
+        return CaseList(tuple(lines[:limit]), next_after)
+
+
+def case_page(
+    db: Database, case_id: str, *, after: str | None = None, limit: int = 500
+) -> CasePage:
+    """Return a case with `limit` of its trials, oldest first, from the one after `after` on.
+
+    Raises:
+        NotFound: if there is no such case, or no such trial `after`.
+    """
+    with db.reading() as session:
+        case = session.scalars(select(CaseRow).where(CaseRow.public_id == case_id)).one_or_none()
+        if case is None:
+            raise NotFound("case", case_id, db.name)
+        where = [TrialRow.case_id == case.id]
+        if after is not None:
+            key = session.execute(
+                select(TrialRow.started_at, TrialRow.id).where(TrialRow.public_id == after)
+            ).one_or_none()
+            if key is None:
+                raise NotFound("trial", after, db.name)
+            where.append(tuple_(TrialRow.started_at, TrialRow.id) > tuple(key))
+        lines = trial_lines(
+            session, *where, order=(TrialRow.started_at, TrialRow.id), limit=limit + 1
+        )
+        trials = _with_values(session, case.id, list(lines.values()))
+        return CasePage(
+            id=case.public_id,
+            factors=factors_from_json(case.factors_json),
+            statistics=_statistics(session, [case.id])[case.id],
+            trials=tuple(trials[:limit]),
+            next_after=trials[limit - 1].trial.id if len(trials) > limit else None,
+            siblings=_siblings(session, case.id),
+        )
+
+
+def _with_values(session: Session, case_id: int, lines: list[TrialLine]) -> list[CaseTrial]:
+    """Return the trials with the values that each of them measured; two statements."""
+    runs = {
+        public_id: (run_id, name)
+        for run_id, public_id, name in session.execute(
+            select(RunRow.id, RunRow.public_id, ExperimentRow.name)
+            .join(ExperimentRow, ExperimentRow.id == RunRow.experiment_id)
+            .where(RunRow.public_id.in_({line.run_id for line in lines}))
+        )
+    }
+    values: dict[tuple[int, int], dict[tuple[str, str], float]] = defaultdict(dict)
+    for row in session.scalars(
+        select(MeasurementRow).where(
+            MeasurementRow.case_id == case_id,
+            MeasurementRow.run_id.in_([run_id for run_id, _ in runs.values()]),
+        )
+    ):
+        for repetition, value in enumerate(blobs.decode(row.values_f64)):
+            if value is not None:
+                values[row.run_id, repetition][row.metric, row.method] = value
+    return [
+        CaseTrial(
+            trial=line,
+            experiment_name=runs[line.run_id][1],
+            values=values[runs[line.run_id][0], line.repetition] if line.status == "ok" else {},
+        )
+        for line in lines
+    ]
+
+
+def _statistics(session: Session, case_ids: list[int]) -> dict[int, tuple[Statistic, ...]]:
+    """Return what the cases measured over all runs, registry order; one statement."""
+    by_case: dict[int, list[Statistic]] = {case_id: [] for case_id in case_ids}
+    rows = session.scalars(select(SummaryRow).where(SummaryRow.case_id.in_(case_ids)))
+    for row in sorted(rows, key=lambda row: registry_order(row.metric, row.method)):
+        by_case[row.case_id].append(statistic(row))
+    return {case_id: tuple(statistics) for case_id, statistics in by_case.items()}
+
+
+def _siblings(session: Session, case_id: int) -> dict[str, tuple[Sibling, ...]]:
+    """Return factor -> the cases that differ in it alone, in the registry's order."""
+    own, other = aliased(PairingRow), aliased(PairingRow)
+    rows = session.execute(
+        select(other.factor, other.value, other.case_id, CaseRow.public_id, CaseRow.factors_json)
+        .join(own, (own.factor == other.factor) & (own.rest_hash == other.rest_hash))
+        .join(CaseRow, CaseRow.id == other.case_id)
+        .where(own.case_id == case_id, other.case_id != case_id, other.value != own.value)
+    ).all()
+    statistics = _statistics(session, [row.case_id for row in rows])
+    found: dict[str, list[tuple[tuple[int, str], Sibling]]] = defaultdict(list)
+    for row in rows:
+        value = factors_from_json(row.factors_json)[row.factor]
+        place = (value, "") if isinstance(value, int) else (0, str(value))
+        sibling = Sibling(row.public_id, value, statistics[row.case_id])
+        found[row.factor].append((place, sibling))
+    return {
+        factor: tuple(sibling for _, sibling in sorted(found[factor], key=lambda pair: pair[0]))
+        for factor in FACTORS
+        if factor in found
+    }
