@@ -64,14 +64,12 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; a `ZcdbError` becomes one sentence and its exit code."""
     try:
-        cli.main(standalone_mode=False)
+        code = cli.main(standalone_mode=False)
     except ZcdbError as error:
         click.echo(f"Error: {error.message}", err=True)
         if error.hint:
             click.echo(f"Hint: {error.hint}", err=True)
         sys.exit(error.exit_code)
-    except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
     except click.Abort:
         click.echo("Aborted.", err=True)
         sys.exit(1)
@@ -82,3 +80,6 @@ def main() -> None:
         # The reader of a pipe ('zcdb list | head') has seen enough.
         sys.stderr.close()
         sys.exit(0)
+    else:
+        # Without its standalone mode click returns the code that a command left by ctx.exit().
+        sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,279 @@
+"""The agent itself: it does what the lines on its standard input ask.
+
+The process is single-threaded and forks its endpoints and soakers, so that
+they die with it.  When its input ends it stops them, gives back what it
+changed and exits; when it is killed the kernel does most of that, and the next
+start the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+from zcdb import __version__
+from zcdb.agent import protocol
+from zcdb.engine import apis, window
+from zcdb.engine.endpoint import (
+    Endpoint,
+    ReceiverOptions,
+    SenderOptions,
+    start_receiver,
+    start_sender,
+)
+from zcdb.engine.soak import Soakers, SoakOptions
+from zcdb.errors import AgentError, EngineError, ZcdbError
+from zcdb.host import cgroups, facts, links
+from zcdb.host.lock import HostLock
+from zcdb.ids import Json
+from zcdb.records import End
+
+STOP_TIMEOUT_S = 8.0
+
+
+class Agent:
+    """The state of one agent and its operations (`op_...`), one a request."""
+
+    def __init__(self, is_abandoned: Callable[[], bool]) -> None:
+        self._is_abandoned = is_abandoned
+        self._endpoints: dict[End, Endpoint] = {}
+        self._soakers: Soakers | None = None
+        self._groups: cgroups.CpuGroups | None = None
+        self._lock: HostLock | None = None
+
+    def handle(self, op: str, arguments: Mapping[str, Any]) -> Json:
+        """Carry out one request.
+
+        Raises:
+            ZcdbError: what the runner is told.
+        """
+        method = getattr(self, f"op_{op}", None)
+        if method is None:
+            raise AgentError(f"this agent knows no operation {op!r}")
+        result: Json = method(**arguments)
+        return result
+
+    def close(self) -> None:
+        """Stop everything and give back what was changed.  Idempotent."""
+        for end in list(self._endpoints):
+            self._endpoints.pop(end).kill()
+        if self._soakers is not None:
+            self._soakers.stop()
+            self._soakers = None
+        if self._groups is not None:
+            self._groups.close()
+            self._groups = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    # -- the host ---------------------------------------------------------------------------
+
+    def op_hello(self) -> Json:
+        """Say who this is: version, boot, clock, the CPUs that may be used."""
+        return {
+            "version": __version__,
+            "protocol": protocol.PROTOCOL,
+            "pid": os.getpid(),
+            "boot_id": facts.boot_id(),
+            "monotonic_ns": time.monotonic_ns(),
+            "cores": facts.cpus_by_core(),
+        }
+
+    def op_facts(self, interface: str | None = None) -> Json:
+        """Return the stable facts and the present readings of this host."""
+        return {"facts": facts.collect(interface), "readings": facts.readings()}
+
+    def op_lock(self, holder: str) -> Json:
+        """Take the host's lock; say who has it if that fails."""
+        taken = HostLock.acquire(holder)
+        if isinstance(taken, str):
+            return {"taken": False, "holder": taken}
+        self._lock = taken
+        return {"taken": True}
+
+    def op_unsupported(self, factors: Mapping[str, Any]) -> Json:
+        """Return why this kernel cannot run a case with these factors, or None."""
+        for name in (factors.get("api"), factors.get("rx_api")):
+            reason = apis.unsupported_reason(name) if name is not None else None
+            if reason is not None:
+                return f"{name}: {reason}"
+        return apis.unsupported_combination(factors)
+
+    # -- the link ---------------------------------------------------------------------------
+
+    def op_enter_namespace(self, partner_pid: int | None = None) -> Json:
+        """Move into a network namespace of its own."""
+        links.enter_new_namespace(partner_pid)
+        return {}
+
+    def op_make_veth(
+        self, name: str, address: str, peer_name: str, peer_address: str, peer_pid: int
+    ) -> Json:
+        """Make a veth pair to the namespace of another agent on this host."""
+        links.make_veth(name, address, peer_name, peer_address, peer_pid)
+        return {}
+
+    # -- soaking ----------------------------------------------------------------------------
+
+    def op_start_soak(self, cpus: list[int], is_isolated: bool | None = None) -> Json:
+        """Start one soaker per CPU, each in its CPU's control group where groups are allowed.
+
+        Args:
+            is_isolated: put load and soakers before all other work; None: if the host is busy.
+
+        Returns:
+            cgroup_paths: CPU -> the files by which an endpoint of any agent on this host joins.
+        """
+        made = cgroups.CpuGroups.create(cpus, is_isolated=is_isolated)
+        groups = self._groups = None if isinstance(made, str) else made
+        self._soakers = Soakers.start(SoakOptions(cpus=tuple(cpus)), groups=groups)
+        # They run within windows only: isolated soakers would starve the work in between.
+        self._soakers.pause()
+        if groups is None:
+            return {"foreign_not_measured": str(made), "is_isolated": False, "cgroup_paths": {}}
+        return {
+            "foreign_not_measured": groups.usage_reason,
+            "is_isolated": groups.is_isolated,
+            "cgroup_paths": {
+                str(cpu): [str(path) for path in groups.procs_files(cpu)] for cpu in groups.cpus
+            },
+        }
+
+    # -- endpoints --------------------------------------------------------------------------
+
+    def op_start_receiver(self, options: Mapping[str, Any]) -> Json:
+        """Start a receiver: it listens and is ready when this returns."""
+        endpoint = start_receiver(ReceiverOptions.from_dict(options))
+        self._keep("receiver", endpoint)
+        return {"ports": endpoint.ports, "effective": endpoint.effective}
+
+    def op_start_sender(self, options: Mapping[str, Any]) -> Json:
+        """Start a sender: it is connected and waits when this returns."""
+        endpoint = start_sender(SenderOptions.from_dict(options))
+        self._keep("sender", endpoint)
+        return {"effective": endpoint.effective}
+
+    def _keep(self, end: End, endpoint: Endpoint) -> None:
+        old = self._endpoints.pop(end, None)
+        if old is not None:
+            old.kill()
+        self._endpoints[end] = endpoint
+
+    def _endpoint(self, end: End) -> Endpoint:
+        if end not in self._endpoints:
+            raise EngineError(f"no {end} was started on this host")
+        return self._endpoints[end]
+
+    def op_go(self, end: End) -> Json:
+        """Let an endpoint move bytes."""
+        self._endpoint(end).go()
+        return {}
+
+    def op_state(self, end: End) -> Json:
+        """Return an endpoint's counters and effective values as they stand now."""
+        endpoint = self._endpoint(end)
+        return {"reading": dict(endpoint.reading()), "effective": endpoint.effective}
+
+    def op_stop(self, end: End) -> Json:
+        """Stop an endpoint and return its totals."""
+        result = self._endpoint(end).stop(STOP_TIMEOUT_S)
+        del self._endpoints[end]
+        return {
+            "totals": dict(result.totals),
+            "errors": list(result.errors),
+            "verify_mismatch": result.verify_mismatch,
+            "first_bad_offset": result.first_bad_offset,
+        }
+
+    def op_kill(self) -> Json:
+        """End all endpoints at once, after a trial that failed."""
+        for end in list(self._endpoints):
+            self._endpoints.pop(end).kill()
+        return {}
+
+    # -- the window -------------------------------------------------------------------------
+
+    def op_window(
+        self,
+        duration_ns: int,
+        sample_ns: int,
+        sampler_cpu: int,
+        is_host_read: bool,
+        is_soaked: bool = True,
+        start_at_ns: int | None = None,
+    ) -> Json:
+        """Read edges for a while, with the soakers running.
+
+        Args:
+            sampler_cpu: where the reading itself runs; the same in brackets and windows.
+            is_soaked: False leaves the soakers paused, to see what they do to the load.
+            is_host_read: False where another agent of the same host reads the host's counters.
+            start_at_ns: first edge, on this host's monotonic clock; None is now.
+        """
+        if start_at_ns is not None:
+            time.sleep(max(0, start_at_ns - time.monotonic_ns()) / 10**9)
+        sources = window.Sources(
+            soakers=self._soakers if is_host_read else None,
+            ends={end: endpoint.reading for end, endpoint in self._endpoints.items()},
+            cgroups=self._groups if is_host_read else None,
+            is_host_read=is_host_read,
+        )
+        with window.sampling_priority(sampler_cpu) as sampler, self._soaking(is_soaked):
+            edges = window.read_edges(duration_ns, sample_ns, sources, self._is_abandoned)
+        return {
+            "edges": [edge.to_json() for edge in edges],
+            "no_priority": sampler.reason,
+        }
+
+    @contextmanager
+    def _soaking(self, is_soaked: bool) -> Iterator[None]:
+        if self._soakers is None or not is_soaked:
+            yield
+            return
+        self._soakers.resume(is_waiting=False)
+        try:
+            yield
+        finally:
+            self._soakers.pause()
+
+
+def _has_hung_up(pipe: BinaryIO) -> Callable[[], bool]:
+    poll = select.poll()
+    poll.register(pipe, select.POLLHUP)
+    return lambda: any(event & select.POLLHUP for _, event in poll.poll(0))
+
+
+def serve() -> None:
+    """Answer requests on stdin until it ends, then clean up."""
+    # Whatever prints by mistake must not end up between the lines of the protocol.
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    requests = sys.stdin.buffer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    agent = Agent(_has_hung_up(requests))
+    try:
+        for line in requests:
+            message = protocol.decode(line)
+            replies.write(protocol.encode(_reply(agent, message)))
+            replies.flush()
+    except BrokenPipeError:
+        return
+    finally:
+        agent.close()
+
+
+def _reply(agent: Agent, message: Mapping[str, Any]) -> dict[str, Json]:
+    number = message.get("id")
+    try:
+        result = agent.handle(message["op"], message.get("arguments") or {})
+    except ZcdbError as error:
+        return {"id": number, "error": protocol.error_to_json(error)}
+    return {"id": number, "result": result}

@@ -1,0 +1,153 @@
+"""Links between two ends on this machine: network namespaces and veth pairs.
+
+The namespaces have no name: they live as long as the processes in them, and a
+veth pair lives as long as its namespaces.  So nothing is left behind, whatever
+kills us.  Netlink work happens in a short-lived child, because pyroute2 brings
+an event loop and threads that the (forking) agent must not have.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from zcdb.errors import LinkError
+
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWNET = 0x40000000
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _unshare(flags: int) -> None:
+    if _libc.unshare(flags) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def _setns(path: Path, kind: int) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if _libc.setns(descriptor, kind) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+    finally:
+        os.close(descriptor)
+
+
+def _enter_user_namespace(partner_pid: int | None) -> None:
+    if partner_pid is not None:
+        _setns(Path(f"/proc/{partner_pid}/ns/user"), CLONE_NEWUSER)
+        return
+    uid, gid = os.getuid(), os.getgid()
+    _unshare(CLONE_NEWUSER)
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"0 {uid} 1")
+    Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
+
+
+def enter_new_namespace(partner_pid: int | None = None) -> None:
+    """Move this (single-threaded) process into a network namespace of its own.
+
+    Without root a user namespace gives the right to do so; both ends must then
+    share one.
+
+    Args:
+        partner_pid: the process of the other end, if it has entered its namespace already.
+
+    Raises:
+        LinkError: if the kernel allows neither; says what would.
+    """
+    try:
+        if os.geteuid() != 0:
+            _enter_user_namespace(partner_pid)
+        _unshare(CLONE_NEWNET)
+    except OSError as error:
+        raise LinkError(
+            f"this user may not make a network namespace here ({error.strerror})",
+            hint="run as root, or allow user namespaces"
+            " (sysctl kernel.unprivileged_userns_clone=1 or user.max_user_namespaces)",
+        ) from None
+    _in_child(_bring_up, "lo", None)
+
+
+def make_veth(name: str, address: str, peer_name: str, peer_address: str, peer_pid: int) -> None:
+    """Make a veth pair: one end here, the other in the namespace of `peer_pid`; both up.
+
+    Args:
+        address, peer_address: IPv4 with prefix length, "10.77.0.1/24".
+
+    Raises:
+        LinkError: if the kernel refuses; names the step and the reason.
+    """
+    _in_child(_create_veth, name, address, peer_name, peer_pid)
+    _in_child(_configure_peer, peer_name, peer_address, peer_pid)
+
+
+def _netlink_error(step: str, code: int, text: str) -> str:
+    return f"{step} was refused: {os.strerror(code) if code else text or 'no reason given'}"
+
+
+def _bring_up(name: str, address: str | None) -> None:
+    from pyroute2 import IPRoute
+
+    with IPRoute() as netlink:
+        index = netlink.link_lookup(ifname=name)[0]
+        if address is not None:
+            host, _, prefix = address.partition("/")
+            netlink.addr("add", index=index, address=host, prefixlen=int(prefix))
+        netlink.link("set", index=index, state="up")
+
+
+def _create_veth(name: str, address: str, peer_name: str, peer_pid: int) -> None:
+    from pyroute2 import IPRoute
+
+    with IPRoute() as netlink:
+        netlink.link(
+            "add", ifname=name, kind="veth", peer={"ifname": peer_name, "net_ns_pid": peer_pid}
+        )
+    _bring_up(name, address)
+
+
+def _configure_peer(name: str, address: str, pid: int) -> None:
+    _setns(Path(f"/proc/{pid}/ns/net"), CLONE_NEWNET)
+    _bring_up(name, address)
+
+
+def _in_child(function: Callable[..., None], *arguments: object) -> None:
+    """Run `function` in a forked child and raise here what it says went wrong."""
+    receive, send = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(receive)
+        os.write(send, json.dumps(_outcome(function, arguments)).encode())
+        os._exit(0)
+    os.close(send)
+    with os.fdopen(receive, "rb") as pipe:
+        text = pipe.read()
+    os.waitpid(pid, 0)
+    outcome: Mapping[str, str] = json.loads(text) if text else {"error": "its helper died"}
+    if "error" in outcome:
+        step = function.__name__.strip("_").replace("_", " ")
+        raise LinkError(
+            f"the link could not be set up: {step}: {outcome['error']}",
+            hint="'zcdb run' needs veth and network namespaces in this kernel for a veth link;"
+            " the loopback link needs neither",
+        )
+
+
+def _outcome(function: Callable[..., None], arguments: tuple[object, ...]) -> dict[str, str]:
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    try:
+        function(*arguments)
+    except NetlinkError as error:
+        return {"error": _netlink_error("netlink", int(error.code), str(error))}
+    except OSError as error:
+        return {"error": error.strerror or str(error)}
+    except ImportError as error:
+        return {"error": f"a library is missing ({error})"}
+    return {}
