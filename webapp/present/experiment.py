@@ -1,0 +1,107 @@
+"""The pages of experiments: the list, and one with its answer, coverage and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from zcdb.factors import FactorValue
+from zcdb.store.results import (
+    CoverageLine,
+    ExperimentLine,
+    ExperimentPage,
+    RunLine,
+    VersionLine,
+)
+from zcdb.webapp.labels import case_label, naming_factors
+from zcdb.webapp.present.answer import Answer
+from zcdb.webapp.present.run import CaseRow
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentsContent:
+    """The list of experiments."""
+
+    experiments: tuple[ExperimentLine, ...]
+    next_after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageRow:
+    """A declared case against what was measured of it."""
+
+    plan_key: str
+    name: str
+    factors: Mapping[str, FactorValue]
+    case_ids: tuple[str, ...]
+    planned: int
+    ok: int
+    failed: int
+    unsupported: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentContent:
+    """All that an experiment's page says.
+
+    Attributes:
+        answer: of the newest finished run; None if it was never run.
+        cases: of the same run.
+        text: the experiment file as written.
+    """
+
+    name: str
+    id: str
+    question: str
+    answer_run: RunLine | None
+    answer: Answer | None
+    cases: tuple[CaseRow, ...]
+    coverage: tuple[CoverageRow, ...]
+    declared: int
+    measured: int
+    runs: tuple[RunLine, ...]
+    versions: tuple[VersionLine, ...]
+    text: str
+
+
+def experiment_content(
+    page: ExperimentPage,
+    run: RunLine | None,
+    found: Answer | None,
+    cases: tuple[CaseRow, ...],
+) -> ExperimentContent:
+    """Return the content of an experiment's page.
+
+    Args:
+        page: the experiment.
+        run, found, cases: the run that answers it, its answer and its cases.
+    """
+    names = naming_factors([line.factors for line in page.coverage])
+    coverage = tuple(_coverage_row(line, names) for line in page.coverage)
+    return ExperimentContent(
+        name=page.experiment.name,
+        id=page.experiment.id,
+        question=page.experiment.question,
+        answer_run=run,
+        answer=found,
+        cases=cases,
+        coverage=coverage,
+        declared=len(coverage),
+        measured=sum(row.ok > 0 for row in coverage),
+        runs=page.runs,
+        versions=page.versions,
+        text=page.experiment.text,
+    )
+
+
+def _coverage_row(line: CoverageLine, names: list[str]) -> CoverageRow:
+    return CoverageRow(
+        line.plan_key,
+        case_label(line.factors, names),
+        line.factors,
+        line.case_ids,
+        line.planned,
+        line.ok,
+        line.failed,
+        line.unsupported,
+    )

@@ -1,0 +1,73 @@
+"""Numbers for people: one unit for a whole column or axis, as many digits as are known.
+
+`zcdb.units` writes single values; a table or an axis needs one prefix for all
+of them, chosen by the largest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from zcdb.metrics import METRICS
+
+_RATES = ((1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
+
+MULTIPLE_FROM = 4.0
+"""A change from this ratio on reads better as a multiple than as a percentage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """How to write the values of a column: divided by `divisor`, in `unit`."""
+
+    divisor: float
+    unit: str
+
+    def number(self, value: float | None, decimals: int | None = None) -> str:
+        """Return the number without its unit: three significant digits, or `decimals` places."""
+        if value is None:
+            return "–"
+        scaled = value / self.divisor
+        places = significant_decimals(scaled) if decimals is None else decimals
+        return f"{scaled:.{places}f}"
+
+    def interval(self, value: float, low: float | None, high: float | None) -> str:
+        """Return "[low, high]" with the decimals of the value; empty where there is none."""
+        if low is None or high is None:
+            return ""
+        places = significant_decimals(value / self.divisor)
+        return f"[{self.number(low, places)}, {self.number(high, places)}]"
+
+
+def significant_decimals(value: float, digits: int = 3) -> int:
+    """Return how many decimals show `digits` significant digits of a value."""
+    if value == 0 or not math.isfinite(value):
+        return 0
+    return min(9, max(0, digits - 1 - math.floor(math.log10(abs(value)))))
+
+
+def quantity(metric: str, values: Iterable[float | None] = ()) -> Quantity:
+    """Return how to write these values of a metric, all in one unit."""
+    known = METRICS.get(metric)
+    unit = known.unit if known else ""
+    if unit == "ratio":
+        return Quantity(0.01, "%")
+    if unit == "bit/s":
+        largest = max((abs(value) for value in values if value is not None), default=0.0)
+        return next(
+            (Quantity(size, name) for size, name in _RATES if largest >= size * 0.9995),
+            Quantity(1.0, unit),
+        )
+    return Quantity(1.0, unit)
+
+
+def percent_change(ratio: float, decimals: int = 0) -> str:
+    """Return a ratio as a signed change: 0.87 is "−13 %", and from fourfold on "×4"."""
+    if ratio >= MULTIPLE_FROM:
+        return f"×{ratio:.{significant_decimals(ratio) if decimals else 0}f}"
+    change = round((ratio - 1) * 100, decimals)
+    if change == 0:
+        return f"{0:.{decimals}f} %"
+    return f"{'+' if change > 0 else '−'}{abs(change):.{decimals}f} %"

@@ -1,0 +1,1 @@
+"""One blueprint a subject: a view fetches, has the content made, and returns a page."""
