@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -41,6 +43,7 @@ class Zcdb:
         self.folder = folder
         self.database = folder / "test.sqlite"
         self.mark = uuid.uuid4().hex
+        self.started: list[subprocess.Popen[str]] = []
         self.environment = {
             **os.environ,
             "ZCDB_DATABASE": str(self.database),
@@ -56,7 +59,7 @@ class Zcdb:
 
     def start(self, *arguments: object) -> subprocess.Popen[str]:
         """Start `zcdb` with these arguments."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "zcdb", *map(str, arguments)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -65,6 +68,17 @@ class Zcdb:
             env=self.environment,
             cwd=self.folder,
         )
+        self.started.append(process)
+        return process
+
+    def close(self) -> None:
+        """End everything that was started and is still there."""
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for process in self.started:
+            process.kill()
+            process.communicate()
 
     def run(self, *arguments: object, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
         """Run `zcdb` to its end."""

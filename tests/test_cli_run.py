@@ -30,8 +30,7 @@ KILLS = int(os.environ.get("ZCDB_TEST_KILLS", "4"))
 def zcdb(tmp_path):
     command = Zcdb(tmp_path)
     yield command
-    for pid in command.processes():
-        os.kill(pid, signal.SIGKILL)
+    command.close()
 
 
 def finals(zcdb):
@@ -45,7 +44,7 @@ def finals(zcdb):
 
 
 def test_a_run_measures_records_and_answers(zcdb):
-    result = zcdb.run("run", zcdb.write())
+    result = zcdb.run("run", "--wait", zcdb.write())
 
     assert result.returncode == 0, result.stderr
     assert "Service demand, sender" in result.stdout
@@ -56,7 +55,7 @@ def test_a_run_measures_records_and_answers(zcdb):
 
 
 def test_every_metric_has_a_value_or_a_reason(zcdb):
-    zcdb.run("run", zcdb.write(repetitions=1))
+    zcdb.run("run", "--wait", zcdb.write(repetitions=1))
 
     rows = zcdb.query("SELECT metric, method, n FROM measurements")
 
@@ -75,7 +74,7 @@ def test_every_metric_has_a_value_or_a_reason(zcdb):
 def test_a_veth_link_needs_nothing_prepared_and_leaves_nothing(zcdb):
     before = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True)
 
-    result = zcdb.run("run", zcdb.write(link="veth", repetitions=1))
+    result = zcdb.run("run", "--wait", zcdb.write(link="veth", repetitions=1))
 
     after = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True)
     assert result.returncode == 0, result.stderr
@@ -90,7 +89,7 @@ def test_kill_9_at_random_moments_and_resume_ends_with_one_final_attempt_each(zc
     path = zcdb.write(repetitions=4)
     rng = random.Random(20010127)
     # The first kill may come before the run is recorded; then there is nothing to resume.
-    arguments = ["run", path]
+    arguments = ["run", "--wait", path]
     for _ in range(KILLS):
         process = zcdb.start(*arguments)
         time.sleep(rng.uniform(0.3, 5.0))
@@ -99,7 +98,11 @@ def test_kill_9_at_random_moments_and_resume_ends_with_one_final_attempt_each(zc
         assert zcdb.wait_until_gone() == []
         if zcdb.database.exists() and zcdb.query("SELECT 1 FROM sqlite_master WHERE name='runs'"):
             recorded = zcdb.query("SELECT outcome FROM runs")
-            arguments = ["run", path, "--resume"] if recorded == [("running",)] else ["run", path]
+            arguments = (
+                ["run", "--wait", path, "--resume"]
+                if recorded == [("running",)]
+                else ["run", "--wait", path]
+            )
 
     result = zcdb.run(*arguments)
 
@@ -113,7 +116,7 @@ def test_kill_9_at_random_moments_and_resume_ends_with_one_final_attempt_each(zc
 
 def test_ctrl_c_ends_in_order_and_says_how_to_go_on(zcdb):
     path = zcdb.write(repetitions=6)
-    process = zcdb.start("run", path)
+    process = zcdb.start("run", "--wait", path)
     after_the_first_trial(process)
 
     process.send_signal(signal.SIGINT)
@@ -128,7 +131,7 @@ def test_ctrl_c_ends_in_order_and_says_how_to_go_on(zcdb):
 
 
 def test_resume_without_an_unfinished_run_is_refused(zcdb):
-    result = zcdb.run("run", zcdb.write(), "--resume")
+    result = zcdb.run("run", "--wait", zcdb.write(), "--resume")
 
     assert result.returncode == 2
     assert "no unfinished run" in result.stderr
@@ -158,7 +161,7 @@ def signal_endpoint(zcdb, names, number):
 
 
 def test_a_killed_endpoint_fails_its_trial_and_the_next_one_runs(zcdb):
-    process = zcdb.start("run", zcdb.write(repetitions=3))
+    process = zcdb.start("run", "--wait", zcdb.write(repetitions=3))
     after_the_first_trial(process)
 
     signal_endpoint(zcdb, ("zcdb-sender",), signal.SIGKILL)
@@ -173,7 +176,7 @@ def test_a_killed_endpoint_fails_its_trial_and_the_next_one_runs(zcdb):
 
 
 def test_a_hung_peer_fails_its_trial_and_the_next_one_runs(zcdb):
-    process = zcdb.start("run", zcdb.write(repetitions=2))
+    process = zcdb.start("run", "--wait", zcdb.write(repetitions=2))
     after_the_first_trial(process)
 
     signal_endpoint(zcdb, ("zcdb-receiver",), signal.SIGSTOP)
@@ -187,10 +190,12 @@ def test_a_hung_peer_fails_its_trial_and_the_next_one_runs(zcdb):
 
 
 def test_two_runs_on_one_host_do_not_measure_at_once(zcdb):
-    first = zcdb.start("run", zcdb.write(repetitions=8))
+    # Long enough: on a busy machine the first run's isolated load leaves the second little time.
+    path = zcdb.write(repetitions=100)
+    first = zcdb.start("run", "--wait", path)
     after_the_first_trial(first)
 
-    second = zcdb.run("run", zcdb.write(repetitions=8))
+    second = zcdb.run("run", path)
 
     assert second.returncode == 4
     assert "another run measures on this machine" in second.stderr
@@ -200,10 +205,10 @@ def test_two_runs_on_one_host_do_not_measure_at_once(zcdb):
 
 
 def test_a_second_run_can_wait_for_the_first(zcdb):
-    first = zcdb.start("run", zcdb.write(repetitions=1))
+    first = zcdb.start("run", "--wait", zcdb.write(repetitions=1))
     after_the_first_trial(first)
 
-    second = zcdb.run("run", zcdb.write(repetitions=1), "--wait")
+    second = zcdb.run("run", "--wait", zcdb.write(repetitions=1))
 
     assert second.returncode == 0, second.stderr
     first.communicate(timeout=60)
@@ -213,7 +218,7 @@ def test_a_second_run_can_wait_for_the_first(zcdb):
 def test_verify_compares_every_byte(zcdb):
     text = EXPERIMENT.replace("[measure]", "[fixed]\nverify = true\n\n[measure]")
 
-    result = zcdb.run("run", zcdb.write(text, repetitions=1))
+    result = zcdb.run("run", "--wait", zcdb.write(text, repetitions=1))
 
     assert result.returncode == 0, result.stderr
     assert list(finals(zcdb)[0].values()) == [["ok"], ["ok"]]
@@ -224,7 +229,7 @@ def test_a_case_that_cannot_run_is_recorded_with_the_reason_and_the_rest_runs(zc
         'api = ["write", "sendfile"]', 'api = ["write", "sendmsg"]\nfragments = [1, 4]'
     )
 
-    result = zcdb.run("run", zcdb.write(text, repetitions=1))
+    result = zcdb.run("run", "--wait", zcdb.write(text, repetitions=1))
 
     assert result.returncode == 0, result.stderr
     reasons = zcdb.query("SELECT reason FROM trials WHERE status = 'unsupported'")
@@ -237,7 +242,7 @@ def test_require_all_stops_before_anything_is_recorded(zcdb):
         'api = ["write", "sendfile"]', 'api = ["write", "sendmsg"]\nfragments = [1, 4]'
     )
 
-    result = zcdb.run("run", zcdb.write(text, repetitions=1), "--require-all")
+    result = zcdb.run("run", "--wait", zcdb.write(text, repetitions=1), "--require-all")
 
     assert result.returncode == 4
     assert "1 of 4 cases cannot run here" in result.stderr
@@ -247,7 +252,7 @@ def test_require_all_stops_before_anything_is_recorded(zcdb):
 def test_if_no_case_can_run_the_exit_code_says_so(zcdb):
     text = EXPERIMENT.replace("[measure]", "[fixed]\nfragments = 4\n\n[measure]")
 
-    result = zcdb.run("run", zcdb.write(text, repetitions=1))
+    result = zcdb.run("run", "--wait", zcdb.write(text, repetitions=1))
 
     assert result.returncode == 4
     assert "unsupported" in result.stderr
@@ -263,7 +268,7 @@ def test_if_no_case_can_run_the_exit_code_says_so(zcdb):
     ],
 )
 def test_a_bad_file_is_one_message_with_the_place_and_exit_code_2(zcdb, change, words):
-    result = zcdb.run("run", zcdb.write(EXPERIMENT.replace(*change)))
+    result = zcdb.run("run", "--wait", zcdb.write(EXPERIMENT.replace(*change)))
 
     assert result.returncode == 2
     assert "tiny.toml" in result.stderr
@@ -272,14 +277,14 @@ def test_a_bad_file_is_one_message_with_the_place_and_exit_code_2(zcdb, change, 
 
 
 def test_an_unknown_name_lists_what_is_near(zcdb):
-    result = zcdb.run("run", "quickstrat")
+    result = zcdb.run("run", "--wait", "quickstrat")
 
     assert result.returncode == 2
     assert "quickstart" in result.stderr
 
 
 def test_a_dry_run_prints_the_plan_and_touches_nothing(zcdb):
-    result = zcdb.run("run", zcdb.write(), "--dry-run")
+    result = zcdb.run("run", "--wait", zcdb.write(), "--dry-run")
 
     assert result.returncode == 0
     assert "sendfile" in result.stdout
@@ -293,7 +298,7 @@ def test_a_full_disk_stops_the_run_with_one_sentence_and_loses_nothing(zcdb, tmp
     path = zcdb.write(repetitions=200)
     script = (
         f"mount -t tmpfs -o size=1000k small {small} || exit 99;"
-        f"{sys.executable} -m zcdb run {path} --database {small}/full.sqlite; code=$?;"
+        f"{sys.executable} -m zcdb run --wait {path} --database {small}/full.sqlite; code=$?;"
         f"cp {small}/full.sqlite* {tmp_path}; exit $code"
     )
 
@@ -319,7 +324,7 @@ def test_a_full_disk_stops_the_run_with_one_sentence_and_loses_nothing(zcdb, tmp
 
 
 def test_two_runs_and_a_serving_site_use_one_database_at_once(zcdb):
-    real = zcdb.start("run", zcdb.write(repetitions=3))
+    real = zcdb.start("run", "--wait", zcdb.write(repetitions=3))
     after_the_first_trial(real)
     site = zcdb.start("serve", "--port", "0")
     url = next(line for line in site.stdout if line.startswith("http")).strip()

@@ -345,7 +345,7 @@ class LinkBench:
             "start_sender", START_TIMEOUT_S, options=asdict(sender_options)
         )
         sender.agent.request("go", end="sender")
-        receiving = self._await_flow(receiver)
+        receiving = self._await_flow(sender, receiver)
         return {
             "sender": {
                 "effective": connected["effective"],
@@ -370,13 +370,18 @@ class LinkBench:
         cpu = str(cpus[0]) if cpus is not None else next(iter(paths))
         return {"cpus": cpus or (), "cgroup_paths": tuple(paths[cpu])}
 
-    def _await_flow(self, receiver: _Host) -> Mapping[str, Any]:
-        """Wait until bytes arrive: a window that begins before measures nothing."""
+    def _await_flow(self, sender: _Host, receiver: _Host) -> Mapping[str, Any]:
+        """Wait until bytes arrive: a window that begins before measures nothing.
+
+        Raises:
+            EngineError: if none does, or if an endpoint has died meanwhile.
+        """
         deadline = time.monotonic() + FLOW_TIMEOUT_S
         while True:
             state: Mapping[str, Any] = receiver.agent.request("state", end="receiver")
             if state["reading"]["payload_bytes"]:
                 return state
+            sender.agent.request("state", end="sender")
             if time.monotonic() > deadline:
                 raise EngineError(
                     f"no byte arrived at the receiver within {FLOW_TIMEOUT_S:g} s of the start"
