@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from types import TracebackType
 
 import click
@@ -13,18 +14,11 @@ from zcdb import metrics, units
 from zcdb.factors import Factors
 from zcdb.records import PlannedTrial, TrialEnd
 
-CASE_FACTORS = ("api", "message_size", "pinning", "streams")
 
-
-def for_stderr(estimated_ns: int) -> LineProgress:
+def for_stderr(cases: Sequence[Factors], estimated_ns: int) -> LineProgress:
     """Return what fits stderr: a bar if a person watches, lines if not."""
-    return BarProgress(estimated_ns) if sys.stderr.isatty() else LineProgress(estimated_ns)
-
-
-def _describe(factors: Factors) -> str:
-    return "  ".join(
-        factor_registry.display(name, factors[name]) for name in CASE_FACTORS if name in factors
-    )
+    kind = BarProgress if sys.stderr.isatty() else LineProgress
+    return kind(factor_registry.varying(cases) or ["api"], estimated_ns)
 
 
 def _headline(end: TrialEnd) -> str:
@@ -44,15 +38,17 @@ class LineProgress:
     """One line a trial, with the time that is left.
 
     Args:
+        names: the factors that tell the cases apart.
         estimated_ns: what the plan says the whole run takes.
     """
 
-    def __init__(self, estimated_ns: int) -> None:
+    def __init__(self, names: Sequence[str], estimated_ns: int) -> None:
+        self._names = names
         self._estimated_ns = estimated_ns
         self._total = 0
         self._done = 0
         self._first = 0
-        self._began_ns = time.monotonic_ns()
+        self._began_ns: int | None = None
 
     def __enter__(self) -> LineProgress:
         return self
@@ -68,27 +64,33 @@ class LineProgress:
     def started(self, total: int, done: int) -> None:
         """Say what is ahead."""
         self._total, self._done, self._first = total, done, done
-        self._began_ns = time.monotonic_ns()
         before = f", {done} of them done before" if done else ""
         about = units.format_duration(self._estimated_ns * (total - done) // max(total, 1))
         self.message(f"{total} trials{before}; about {about}")
 
     def trial_begins(self, planned: PlannedTrial, factors: Factors) -> None:
-        """Nothing to say yet."""
+        """Start the clock with the first trial: what comes before it happens once."""
+        if self._began_ns is None:
+            self._began_ns = time.monotonic_ns()
 
     def trial_done(self, planned: PlannedTrial, factors: Factors, end: TrialEnd) -> None:
         """Say how the trial ended, with its headline numbers."""
         self._done += 1
         place = f"[{self._done}/{self._total}]"
-        self.message(f"{place} {_describe(factors)}  {_headline(end)}{self._left()}")
+        self.message(f"{place} {self._describe(factors)}  {_headline(end)}{self._left()}")
 
     def message(self, text: str) -> None:
         """Print a line."""
         click.echo(text, err=True)
 
+    def _describe(self, factors: Factors) -> str:
+        return "  ".join(
+            factor_registry.display(name, factors[name]) for name in self._names if name in factors
+        )
+
     def _left(self) -> str:
         made = self._done - self._first
-        if not made or self._done == self._total:
+        if self._began_ns is None or not made or self._done == self._total:
             return ""
         elapsed_ns = time.monotonic_ns() - self._began_ns
         left_ns = elapsed_ns * (self._total - self._done) // made
@@ -136,7 +138,8 @@ class BarProgress(LineProgress):
 
     def trial_begins(self, planned: PlannedTrial, factors: Factors) -> None:
         """Name the case beside the bar."""
-        self._bar.update(self._task, description=_describe(factors))
+        super().trial_begins(planned, factors)
+        self._bar.update(self._task, description=self._describe(factors))
 
     def trial_done(self, planned: PlannedTrial, factors: Factors, end: TrialEnd) -> None:
         """Advance the bar."""

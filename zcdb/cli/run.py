@@ -111,7 +111,7 @@ def _measure(declared: Experiment, plan: Plan, store: Database, options: RunOpti
         resume=_find_resume(declared, store) if options.resume else None,
         is_all_required=options.require_all,
     )
-    progress = showing.for_stderr(plan.estimated_ns)
+    progress = showing.for_stderr([case.factors for case in plan.cases], plan.estimated_ns)
     bench = LinkBench(
         declared.link.kind,
         [case.factors for case in plan.cases],
