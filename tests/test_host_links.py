@@ -18,7 +18,7 @@ pytestmark = pytest.mark.net
 
 
 BECOME_NOBODY = """
-    import ctypes, os
+    import ctypes, encodings.idna, os
     from pyroute2 import IPRoute
     # Everything is imported before: nobody may not read an interpreter in a home folder.
     IPRoute().close()
@@ -44,13 +44,15 @@ def run_isolated(script, preamble=""):
 
 
 TWO_ENDS = """
-    import json, os, signal, socket, sys
+    import ctypes, json, os, signal, socket, sys
+    from pathlib import Path
     from zcdb.host import links
 
     def end(partner):
         ready, tell = os.pipe()
         pid = os.fork()
         if pid == 0:
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
             links.enter_new_namespace(partner)
             os.write(tell, b"r")
             signal.pause()
@@ -64,8 +66,7 @@ TWO_ENDS = """
     listener = socket.create_server(("10.77.0.1", 0))
     client = os.fork()
     if client == 0:
-        fd = os.open(f"/proc/{peer}/ns/net", os.O_RDONLY)
-        links._libc.setns(fd, links.CLONE_NEWNET)
+        links.setns(Path(f"/proc/{peer}/ns/net"), links.CLONE_NEWNET)
         with socket.create_connection(listener.getsockname(), timeout=10) as out:
             out.sendall(b"over the link")
         os._exit(0)
@@ -117,7 +118,7 @@ def test_no_right_to_make_a_namespace_says_what_would_give_it(monkeypatch):
     def unshare(flags):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(links, "_unshare", unshare)
+    monkeypatch.setattr(links, "unshare", unshare)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
     with pytest.raises(LinkError, match="may not make a network namespace") as caught:

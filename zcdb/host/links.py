@@ -22,13 +22,15 @@ CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _unshare(flags: int) -> None:
+def unshare(flags: int) -> None:
+    """Leave namespaces of these kinds for new ones.  Raises `OSError` if the kernel refuses."""
     if _libc.unshare(flags) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 
 
-def _setns(path: Path, kind: int) -> None:
+def setns(path: Path, kind: int) -> None:
+    """Enter the namespace of `kind` at `path`.  Raises `OSError` if the kernel refuses."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if _libc.setns(descriptor, kind) != 0:
@@ -40,10 +42,10 @@ def _setns(path: Path, kind: int) -> None:
 
 def _enter_user_namespace(partner_pid: int | None) -> None:
     if partner_pid is not None:
-        _setns(Path(f"/proc/{partner_pid}/ns/user"), CLONE_NEWUSER)
+        setns(Path(f"/proc/{partner_pid}/ns/user"), CLONE_NEWUSER)
         return
     uid, gid = os.getuid(), os.getgid()
-    _unshare(CLONE_NEWUSER)
+    unshare(CLONE_NEWUSER)
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"0 {uid} 1")
     Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
@@ -64,7 +66,7 @@ def enter_new_namespace(partner_pid: int | None = None) -> None:
     try:
         if os.geteuid() != 0:
             _enter_user_namespace(partner_pid)
-        _unshare(CLONE_NEWNET)
+        unshare(CLONE_NEWNET)
     except OSError as error:
         raise LinkError(
             f"this user may not make a network namespace here ({error.strerror})",
@@ -113,7 +115,7 @@ def _create_veth(name: str, address: str, peer_name: str, peer_pid: int) -> None
 
 
 def _configure_peer(name: str, address: str, pid: int) -> None:
-    _setns(Path(f"/proc/{pid}/ns/net"), CLONE_NEWNET)
+    setns(Path(f"/proc/{pid}/ns/net"), CLONE_NEWNET)
     _bring_up(name, address)
 
 
