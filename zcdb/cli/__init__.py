@@ -23,6 +23,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("zcdb.cli.show", "Show one run, case or trial."),
     "note": ("zcdb.cli.show", "Write a remark beside a run."),
     "soak": ("zcdb.cli.soak", "Measure CPU subtractively: live, around a command, or a self-test."),
+    "import": ("zcdb.cli.import_", "Read what other tools printed; show what it says."),
+    "restore": ("zcdb.cli.restore", "Put back settings that a killed run left changed."),
     "nic": ("zcdb.cli.nic", "Say what network cards and their drivers can do."),
     "db": ("zcdb.cli.db", "Upgrade, verify or rebuild the database."),
     "schema": ("zcdb.cli.plan", "Print the JSON Schema of experiment files."),
