@@ -17,7 +17,7 @@ from zcdb.agent.client import AgentClient
 from zcdb.engine import books
 from zcdb.engine.options import ReceiverOptions, SenderOptions
 from zcdb.engine.window import Edge
-from zcdb.errors import AgentError, EngineError, HostError, ZcdbError
+from zcdb.errors import AgentError, EngineError, HostError, LinkError, ZcdbError
 from zcdb.factors import Factors, FactorValue, file_set, with_defaults
 from zcdb.ids import Json
 from zcdb.records import ENDS, End, Environment
@@ -88,6 +88,7 @@ class LinkBench:
         self._agents: list[AgentClient] = []
         self._hosts: dict[End, _Host] = {}
         self._bracket: dict[End, books.Idle] | None = None
+        self._link_failure: str | None = None
         self._soaking: dict[str, Mapping[str, Any]] = {}
         self._findings: list[preflight.Finding] = []
 
@@ -118,6 +119,14 @@ class LinkBench:
         if self._link == "loopback":
             return {"sender": sender, "receiver": sender}
         receiver = self._new_agent("the receiver's agent")
+        try:
+            self._make_veth(sender, receiver)
+        except LinkError as error:
+            # The cases are recorded as unsupported, with this reason and this host's facts.
+            self._link_failure = error.message
+        return {"sender": sender, "receiver": receiver}
+
+    def _make_veth(self, sender: AgentClient, receiver: AgentClient) -> None:
         sender.request("enter_namespace")
         receiver.request("enter_namespace", partner_pid=sender.hello["pid"])
         sender.request(
@@ -128,7 +137,6 @@ class LinkBench:
             peer_address=f"{VETH_ADDRESSES['receiver']}/24",
             peer_pid=receiver.hello["pid"],
         )
-        return {"sender": sender, "receiver": receiver}
 
     def _new_agent(self, name: str) -> AgentClient:
         agent = AgentClient.start_local(name)
@@ -210,6 +218,8 @@ class LinkBench:
 
     def unsupported(self, factors: Factors) -> str | None:
         """Return why a case cannot run here, or None."""
+        if self._link_failure is not None:
+            return self._link_failure
         filled = with_defaults(factors)
         placement = self._place(filled)
         if isinstance(placement, str):
