@@ -77,8 +77,12 @@ def test_zero_copy_sends_are_all_completed_and_over_loopback_all_copied(api):
     assert (sender.totals["completions"], sender.totals["copied"]) == (calls, calls)
 
 
-def move_in_a_namespace_with(optmem_max: int) -> dict[str, object]:
-    """Send with MSG_ZEROCOPY where notification memory is short; in a child of its own."""
+def move_in_a_namespace_with(optmem_max: int, *, until_enobufs: bool = False) -> dict[str, object]:
+    """Send with MSG_ZEROCOPY where notification memory is short; in a child of its own.
+
+    With `until_enobufs` the receiver stands still until a send was refused: sends then wait in
+    the sender's queue and keep their notification memory, on a quiet machine too.
+    """
     read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -89,6 +93,10 @@ def move_in_a_namespace_with(optmem_max: int) -> dict[str, object]:
             with running(
                 api="msg_zerocopy", message_size=65536, verify=True, total_bytes=100_000_000
             ) as (sender, receiver):
+                if until_enobufs:
+                    os.kill(receiver.pid, signal.SIGSTOP)
+                    wait_until(lambda: sender.reading()["enobufs"] > 0)
+                    os.kill(receiver.pid, signal.SIGCONT)
                 wait_until(lambda: receiver.has_ended)
                 end, mismatch = sender.stop(), receiver.stop().verify_mismatch
             result = {"errors": end.errors, **end.totals, "mismatch": mismatch}
@@ -110,7 +118,7 @@ def move_in_a_namespace_with(optmem_max: int) -> dict[str, object]:
 @pytest.mark.net
 @pytest.mark.skipif("msg_zerocopy" not in SENDERS, reason="no SO_ZEROCOPY here")
 def test_a_zero_copy_sender_short_of_notification_memory_waits_and_counts_it():
-    result = move_in_a_namespace_with(optmem_max=4096)
+    result = move_in_a_namespace_with(optmem_max=4096, until_enobufs=True)
 
     assert result["errors"] == []
     assert result["enobufs"] > 0

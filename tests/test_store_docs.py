@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -23,13 +25,17 @@ def generator(project_folder: Path) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize(("name", "make"), [("schema.md", "schema_text"), ("cli.md", "cli_text")])
-def test_a_generated_page_is_up_to_date(
-    generator: ModuleType, project_folder: Path, name: str, make: str
-) -> None:
-    stored = (project_folder / "docs" / name).read_text(encoding="utf-8")
+def test_the_generated_pages_are_up_to_date(project_folder: Path) -> None:
+    # In a process of its own: click keeps the help option of a command's first context.
+    result = subprocess.run(
+        [sys.executable, project_folder / "scripts" / "generate-docs", "--check"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
-    assert stored == getattr(generator, make)(), "run scripts/generate-docs"
+    assert result.returncode == 0, result.stderr
 
 
 def test_every_table_is_described(generator: ModuleType) -> None:
