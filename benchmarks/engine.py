@@ -1,6 +1,6 @@
 """How fast the engine moves bytes, against other tools on the same machine.
 
-    python benchmarks/engine.py [--rounds 9] [--seconds 1] [--links lo,veth] [--cells send-64K,...]
+    python benchmarks/engine.py [--rounds 9] [--seconds 1] [--links lo,veth,veth-off] [--cells ...]
 
 Every round runs zcdb and each peer once, the next round in the opposite order;
 a ratio is made within a round and the median of the rounds is what counts,
@@ -98,6 +98,11 @@ TARGETS: dict[tuple[str, str, str], dict[str, float]] = {
     ("sendfile", "1M", "veth"): {"iperf3": 1.00},
 }
 
+OFFLOADS_OFF_TARGET = 0.97
+"""Of every peer, on a veth pair without scatter-gather, checksum and segmentation offload."""
+
+LINKS = ("lo", "veth", "veth-off")
+
 
 # -- two namespaces ---------------------------------------------------------------------------
 
@@ -122,6 +127,16 @@ class Bench:
             yield
         finally:
             _enter(self.own_namespace)
+
+    def turn_offloads_off(self) -> None:
+        """Make the veth pair copy and checksum in software from now on; it is ours and goes."""
+        for side, name in (("lo", "zcb0"), ("veth", "zcb1")):
+            with self.receiving_side(side):
+                subprocess.run(
+                    ["ethtool", "-K", name, "tx", "off", "sg", "off", "tso", "off"],
+                    check=True,
+                    stdout=subprocess.DEVNULL,
+                )
 
 
 def _enter(namespace: int) -> None:
@@ -334,6 +349,8 @@ class Row:
         ]
 
     def target(self, peer: str) -> float | None:
+        if self.link == "veth-off":
+            return OFFLOADS_OFF_TARGET
         targets = TARGETS.get((self.cell.api, self.cell.size_name, self.link), {})
         return targets.get(peer)
 
@@ -368,7 +385,7 @@ def run_peer(tool: str, bench: Bench, link: str, cell: Cell, port: int) -> float
 
 def lines(row: Row) -> Iterator[str]:
     ours = statistics.median(row.rates["zcdb"]) / 1e6
-    head = f"{row.link:5} {row.cell.api:13} {format_size(row.cell.size_bytes):>8}"
+    head = f"{row.link:8} {row.cell.api:13} {format_size(row.cell.size_bytes):>8}"
     if len(row.rates) == 1:
         yield f"{head} {ours:9.0f}"
     for peer in list(row.rates)[1:]:
@@ -415,7 +432,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=9, help="paired runs per cell")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of each run")
-    parser.add_argument("--links", default="lo,veth", help="lo, veth or both")
+    parser.add_argument("--links", default=",".join(LINKS), help=f"some of {', '.join(LINKS)}")
     parser.add_argument("--cells", help="names like send-64K, joined by commas; default: all")
     parser.add_argument("--json", action="store_true", help="every round, for programs")
     return parser.parse_args()
@@ -428,21 +445,27 @@ def main() -> None:
     if shutil.which("netserver") is None:
         missing.add("netperf")
     links = arguments.links.split(",")
-    if not set(links) <= {"lo", "veth"}:
-        raise SystemExit(f"--links takes lo, veth or both, got {arguments.links!r}")
+    if not set(links) <= set(LINKS):
+        raise SystemExit(f"--links takes some of {', '.join(LINKS)}, got {arguments.links!r}")
+    if "veth-off" in links and shutil.which("ethtool") is None:
+        raise SystemExit("veth-off needs ethtool; install it, or choose --links lo,veth")
+    # The offloads are not turned on again, so this link comes last.
+    links.sort(key=LINKS.index)
     rows: list[Row] = []
     with open_bench(arguments.seconds) as (bench, congestion_control):
         print(
             f"{arguments.rounds} rounds of {arguments.seconds:g} s, CPUs {bench.cpus},"
             f" {congestion_control} for all; MB/s are medians (10^6 bytes)",
             f"missing here: {', '.join(sorted(missing)) or 'nothing'}",
-            f"{'link':5} {'api':13} {'message':>8} {'zcdb':>9} {'peer':10}{'MB/s':>9} {'ratio':>6}"
+            f"{'link':8} {'api':13} {'message':>8} {'zcdb':>9} {'peer':10}{'MB/s':>9} {'ratio':>6}"
             f" {'(min-max)':12}target",
             sep="\n",
             file=sys.stderr if arguments.json else sys.stdout,
             flush=True,
         )
         for link in links:
+            if link == "veth-off":
+                bench.turn_offloads_off()
             for cell in cells:
                 row = measure(bench, link, cell, congestion_control, arguments.rounds, missing)
                 rows.append(row)
