@@ -82,7 +82,14 @@ def test_a_hot_source_is_the_same_message_again_and_again(api):
 def test_a_walk_goes_through_whole_messages_of_the_working_set_and_starts_again(api):
     sent = Sent(api=api, message_size_bytes=1000, working_set=5999, total_bytes=13 * 1000)
 
-    assert sent.data == (pattern(5000) * 3)[:13000]
+    walk = pattern(5000)
+    assert sent.data[:5000] == walk
+    if SENDER_APIS[api].takes_pool:
+        # A buffer comes round when its notification has, and those may overtake each other.
+        messages = {walk[start : start + 1000] for start in range(0, 5000, 1000)}
+        assert {sent.data[start : start + 1000] for start in range(0, 13000, 1000)} == messages
+    else:
+        assert sent.data == (walk * 3)[:13000]
     assert sent.counts["passes"] == 2
     assert sent.counts["calls"] == 13
 
