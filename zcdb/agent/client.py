@@ -148,7 +148,8 @@ class AgentClient:
                 self._process.wait(CLOSE_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 self.kill()
-        self._release()
+        self._close_pipes()
+        self._log.close()
 
     def kill(self) -> None:
         """End the agent at once; its children die with it.  Idempotent."""
@@ -156,14 +157,10 @@ class AgentClient:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
+        self._close_pipes()
 
-    def _release(self) -> None:
+    def _close_pipes(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
-        self._log.close()
