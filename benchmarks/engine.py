@@ -42,16 +42,25 @@ TOLERANCE = 0.05
 
 ATTEMPTS = 3
 
-SIZES = {"256": 256, "8K": 8192, "64K": 65536, "1M": 1 << 20}
+SIZES = {"1": 1, "256": 256, "8K": 8192, "64K": 65536, "1M": 1 << 20}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One thing to compare: an API at a message size, and the tools that do the same."""
+    """One thing to compare: an API at a message size, and the tools that do the same.
+
+    The API "rr" is the exchange of requests and responses of that size, one at a time; its
+    rates are transactions per second.
+    """
 
     api: str
     size_name: str
     peers: tuple[str, ...]
+
+    @property
+    def unit_size(self) -> int:
+        """What a rate is divided by to be shown: 10^6 bytes, or a transaction."""
+        return 1 if self.api == EXCHANGE else 10**6
 
     @property
     def name(self) -> str:
@@ -62,6 +71,7 @@ class Cell:
         return SIZES[self.size_name]
 
 
+EXCHANGE = "rr"
 STREAM_PEERS = ("iperf3", "nuttcp", "netperf")
 SENDFILE_PEERS = ("iperf3", "netperf")
 
@@ -72,9 +82,10 @@ CELLS = [
     Cell("send", "64K", (*STREAM_PEERS, "unsampled")),
     Cell("send", "1M", STREAM_PEERS),
     Cell("write", "64K", STREAM_PEERS),
-    *(Cell("sendfile", size, SENDFILE_PEERS) for size in SIZES),
+    *(Cell("sendfile", size, SENDFILE_PEERS) for size in ("256", "8K", "64K", "1M")),
     # No packaged peer sends with MSG_ZEROCOPY: these rows show zcdb's own figures.
     *(Cell("msg_zerocopy", size, ()) for size in ("8K", "64K", "1M")),
+    Cell(EXCHANGE, "1", ("netperf",)),
 ]
 
 TARGETS: dict[tuple[str, str, str], dict[str, float]] = {
@@ -96,6 +107,8 @@ TARGETS: dict[tuple[str, str, str], dict[str, float]] = {
     ("sendfile", "64K", "veth"): {"iperf3": 1.05},
     ("sendfile", "1M", "lo"): {"netperf": 1.00},
     ("sendfile", "1M", "veth"): {"iperf3": 1.00},
+    (EXCHANGE, "1", "lo"): {"netperf": 1.00},
+    (EXCHANGE, "1", "veth"): {"netperf": 1.00},
 }
 
 OFFLOADS_OFF_TARGET = 0.97
@@ -187,7 +200,8 @@ def open_bench(seconds: float) -> Iterator[tuple[Bench, str]]:
     congestion_control = _tune_namespace()
     holder = _hold_namespace(os.getpid())
     try:
-        make_veth("zcb0", f"{VETH_ADDRESSES[0]}/24", "zcb1", f"{VETH_ADDRESSES[1]}/24", holder)
+        here, there = ([f"{address}/24"] for address in VETH_ADDRESSES)
+        make_veth("zcb0", here, "zcb1", there, holder)
         own = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         other = os.open(f"/proc/{holder}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         bench = Bench((cpus[0], cpus[1]), seconds, own, other)
@@ -199,7 +213,7 @@ def open_bench(seconds: float) -> Iterator[tuple[Bench, str]]:
         os.waitpid(holder, 0)
 
 
-# -- one run of each tool: all return payload bytes per second at the receiver ----------------
+# -- one run of each tool: payload bytes per second at the receiver, or transactions ----------
 
 
 def address(link: str) -> str:
@@ -209,12 +223,15 @@ def address(link: str) -> str:
 def run_zcdb(
     bench: Bench, link: str, cell: Cell, congestion_control: str, reads_live: bool = True
 ) -> float:
-    factors: dict[str, FactorValue] = {
-        "api": cell.api,
-        "message_size": cell.size_bytes,
-        "receive_size": cell.size_bytes,
-        "congestion_control": congestion_control,
-    }
+    factors: dict[str, FactorValue] = {"congestion_control": congestion_control}
+    if cell.api == EXCHANGE:
+        counter = "transactions"
+        factors |= {"test": "rr", "request_size": cell.size_bytes}
+        factors["response_size"] = cell.size_bytes
+    else:
+        counter = "payload_bytes"
+        factors |= {"api": cell.api, "message_size": cell.size_bytes}
+        factors["receive_size"] = cell.size_bytes
     with bench.receiving_side(link):
         options = ReceiverOptions.from_factors(
             factors, address=address(link), cpus=(bench.cpus[1],)
@@ -227,10 +244,10 @@ def run_zcdb(
             )
         )
         try:
-            start_ns, start_bytes = time.monotonic_ns(), receiver.reading()["payload_bytes"]
+            start_ns, start_bytes = time.monotonic_ns(), receiver.reading()[counter]
             sender.go()
             _wait(bench.seconds, [sender.reading, receiver.reading] if reads_live else [])
-            end_ns, end_bytes = time.monotonic_ns(), receiver.reading()["payload_bytes"]
+            end_ns, end_bytes = time.monotonic_ns(), receiver.reading()[counter]
             sender.stop()
         finally:
             sender.kill()
@@ -319,6 +336,11 @@ def run_netperf(bench: Bench, link: str, cell: Cell, port: int) -> float:
             source.flush()
             client += ["-W", "1,1", "-t", "TCP_SENDFILE", "-F", source.name]
             output = _client(bench, [*client, *sizes])
+        elif cell.api == EXCHANGE:
+            sizes = ["--", "-r", f"{cell.size_bytes},{cell.size_bytes}"]
+            output = _client(bench, [*client, "-t", "TCP_RR", *sizes])
+            # Buffer sizes, sizes, seconds, and transactions per second in column 6.
+            return float(output.split()[5])
         else:
             output = _client(bench, [*client, "-t", "TCP_STREAM", *sizes])
     # Without -k (which TCP_SENDFILE ignores): sizes, seconds, and 10^6 bit/s in column 5.
@@ -337,7 +359,7 @@ PEERS: dict[str, Callable[[Bench, str, Cell, int], float]] = {
 
 @dataclass
 class Row:
-    """Bytes per second of each round, by tool; "zcdb" is always there."""
+    """Bytes or transactions per second of each round, by tool; "zcdb" is always there."""
 
     link: str
     cell: Cell
@@ -384,12 +406,12 @@ def run_peer(tool: str, bench: Bench, link: str, cell: Cell, port: int) -> float
 
 
 def lines(row: Row) -> Iterator[str]:
-    ours = statistics.median(row.rates["zcdb"]) / 1e6
+    ours = statistics.median(row.rates["zcdb"]) / row.cell.unit_size
     head = f"{row.link:8} {row.cell.api:13} {format_size(row.cell.size_bytes):>8}"
     if len(row.rates) == 1:
         yield f"{head} {ours:9.0f}"
     for peer in list(row.rates)[1:]:
-        theirs = statistics.median(row.rates[peer]) / 1e6
+        theirs = statistics.median(row.rates[peer]) / row.cell.unit_size
         ratios = row.ratios(peer)
         ratio, target = statistics.median(ratios), row.target(peer)
         verdict = ""
@@ -406,7 +428,7 @@ def as_json(rows: Sequence[Row]) -> str:
                 "link": row.link,
                 "api": row.cell.api,
                 "message_size_bytes": row.cell.size_bytes,
-                "bytes_per_second": row.rates,
+                "per_second": row.rates,
                 "median_ratio": {p: statistics.median(row.ratios(p)) for p in row.rates},
                 "target": {peer: row.target(peer) for peer in row.rates if peer != "zcdb"},
             }
@@ -424,7 +446,8 @@ def choose_cells(names: str | None) -> list[Cell]:
     return [
         cell
         for cell in CELLS
-        if (not wanted or cell.name in wanted) and unsupported_reason(cell.api) is None
+        if (not wanted or cell.name in wanted)
+        and (cell.api == EXCHANGE or unsupported_reason(cell.api) is None)
     ]
 
 
@@ -455,9 +478,9 @@ def main() -> None:
     with open_bench(arguments.seconds) as (bench, congestion_control):
         print(
             f"{arguments.rounds} rounds of {arguments.seconds:g} s, CPUs {bench.cpus},"
-            f" {congestion_control} for all; MB/s are medians (10^6 bytes)",
+            f" {congestion_control} for all; medians in MB/s (10^6 bytes), rr in 1/s",
             f"missing here: {', '.join(sorted(missing)) or 'nothing'}",
-            f"{'link':8} {'api':13} {'message':>8} {'zcdb':>9} {'peer':10}{'MB/s':>9} {'ratio':>6}"
+            f"{'link':8} {'api':13} {'message':>8} {'zcdb':>9} {'peer':10}{'rate':>9} {'ratio':>6}"
             f" {'(min-max)':12}target",
             sep="\n",
             file=sys.stderr if arguments.json else sys.stdout,

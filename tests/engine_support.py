@@ -21,8 +21,9 @@ from zcdb.engine.endpoint import (
 from zcdb.factors import FactorValue
 
 ADDRESS = "127.0.0.1"
-MEMORY_APIS = [name for name, api in apis.SENDER_APIS.items() if not api.takes_file]
-FILE_APIS = [name for name, api in apis.SENDER_APIS.items() if api.takes_file]
+SENDER_NAMES = [name for name in apis.SENDER_APIS if name != apis.MIXED]
+MEMORY_APIS = [name for name in SENDER_NAMES if not apis.SENDER_APIS[name].takes_file]
+FILE_APIS = [name for name in SENDER_NAMES if apis.SENDER_APIS[name].takes_file]
 
 
 def supported(names: list[str]) -> list[str]:

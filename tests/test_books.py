@@ -434,3 +434,37 @@ def test_fewer_than_two_edges_are_refused(count):
 
     with pytest.raises(ValueError, match="two edges"):
         cpu_books(edges, IDLE, IDLE, {})
+
+
+def test_each_cpu_s_samples_are_told_by_what_took_them():
+    script = Script(load=0.5, idle_gaps=0.1, steal=0.2)
+
+    columns = books_of([{0: script, 1: Script()}] * 3).columns
+
+    assert columns["cpu0_task_ns"] == [SAMPLE_NS // 2] * 3
+    # Interrupts come to the soaker in the half that the load leaves it.
+    assert columns["cpu0_interrupt_ns"] == [SAMPLE_NS // 20] * 3
+    assert columns["cpu0_steal_ns"] == [SAMPLE_NS // 5] * 3
+    assert columns["cpu1_task_ns"] == [0] * 3
+
+
+def test_without_a_soaker_a_cpu_s_samples_come_from_the_kernel_s_ticks():
+    edges = without_soakers(script_edges([{0: Script(load=0.5)}] * 2))
+
+    columns = cpu_books(edges, None, None, {"sender": None}).columns
+
+    # Half of the ticks are the load's; the scripted machine books the rest as nice.
+    assert columns["cpu0_task_ns"] == [SAMPLE_NS] * 2
+    assert columns["cpu0_interrupt_ns"] == [0] * 2
+
+
+def test_of_many_cpus_only_some_have_columns_the_ends_first():
+    scripts = {cpu: Script() for cpu in range(40)}
+
+    columns = books_of(
+        [scripts] * 2, before=None, after=None, cpus_of_end={"sender": [39], "receiver": [38]}
+    ).columns
+
+    names = {name for name in columns if name.endswith("_task_ns")}
+    assert len(names) == 16
+    assert {"cpu38_task_ns", "cpu39_task_ns"} <= names

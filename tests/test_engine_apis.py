@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from zcdb.engine import apis
+from zcdb.engine import apis, probes
 from zcdb.engine.native import native
 from zcdb.errors import EngineError
 from zcdb.factors import FACTORS
@@ -38,21 +38,24 @@ def probe_answers(monkeypatch):
     """Return a function that makes a probe of the C module return an error number."""
 
     def answer(**answers: int) -> None:
-        monkeypatch.setattr(apis, "native", lambda: (native()[0], Refusing(**answers)))
+        monkeypatch.setattr(probes, "native", lambda: (native()[0], Refusing(**answers)))
 
     return answer
 
 
 def test_the_registry_has_exactly_the_apis_that_an_experiment_may_name():
-    assert tuple(apis.SENDER_APIS) == FACTORS["api"].choices
+    foreign = {"nfs_read", "receive", "send_or_write"}
+
+    assert set(apis.SENDER_APIS) == set(FACTORS["api"].choices) - foreign
     assert tuple(apis.RECEIVER_APIS) == FACTORS["rx_api"].choices
+    assert all("foreign tool" in apis.unsupported_reason(name) for name in foreign)
 
 
 def test_every_api_has_its_loop_in_the_c_module():
     _, lib = native()
 
     for api in [*apis.SENDER_APIS.values(), *apis.RECEIVER_APIS.values()]:
-        assert callable(getattr(lib, api.loop)), api.name
+        assert api.name == apis.MIXED or callable(getattr(lib, api.loop)), api.name
 
 
 def test_zero_copy_is_proven_by_notifications_usage_reports_or_the_path():
@@ -63,6 +66,7 @@ def test_zero_copy_is_proven_by_notifications_usage_reports_or_the_path():
         "splice": "path",
         "msg_zerocopy": "completions",
         "io_uring_send_zc": "usage-report",
+        "mixed": "parts",
     }
 
 
@@ -101,7 +105,7 @@ def test_send_zc_without_a_usage_report_is_unsupported(probe_answers):
 
 
 def test_a_kernel_without_so_zerocopy_is_a_reason(monkeypatch):
-    monkeypatch.setattr(apis, "SO_ZEROCOPY", 9999)
+    monkeypatch.setattr(probes, "SO_ZEROCOPY", 9999)
 
     assert "SO_ZEROCOPY" in apis.unsupported_reason("msg_zerocopy")
 

@@ -60,33 +60,34 @@ def test_files_have_no_name(tmp_path):
 
 
 def test_the_cached_share_falls_when_the_kernel_drops_pages(tmp_path):
-    with (tmp_path / "file").open("w+b") as file:
-        file.write(bytes(100 * 4096))
-        file.flush()
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        dropped = files.cached_share(file.fileno())
-        if dropped == 1.0:
-            pytest.skip("this file system keeps its pages (tmpfs)")
-        os.pread(file.fileno(), 4096, 0)
+    source = files.make_files([100 * 4096, 4096], str(tmp_path))
+    source.drop()
+    dropped = source.cached_share()
+    os.pread(source.descriptors[1], 4096, 0)
+    read_again = source.cached_share()
+    for file in source.files:
+        file.close()
 
-        assert dropped == 0.0
-        assert 0 < files.cached_share(file.fileno()) <= 1
+    if dropped == 1.0:
+        pytest.skip("this file system keeps its pages (tmpfs)")
+    assert dropped == 0.0
+    assert read_again == pytest.approx(1 / 101)
 
 
-def test_an_empty_file_has_no_cached_share(tmp_path):
-    with (tmp_path / "file").open("wb") as file, pytest.raises(ValueError, match="empty file"):
-        files.cached_share(file.fileno())
+@pytest.mark.parametrize(
+    ("offset", "size", "pages"),
+    [(0, 1, 1), (0, 4096, 1), (4095, 2, 2), (8192, 8192, 2), (1, 4096, 2)],
+)
+def test_bytes_lie_in_as_many_pages_as_they_touch(offset, size, pages):
+    assert files.page_count(size, offset) == pages
 
 
 def test_a_descriptor_that_cannot_be_mapped_is_an_os_error(tmp_path):
     (tmp_path / "file").write_bytes(b"x")
-    descriptor = os.open(tmp_path / "file", os.O_WRONLY)
-
-    with pytest.raises(PermissionError):
-        files.cached_share(descriptor)
-
-    os.close(descriptor)
+    with (tmp_path / "file").open("wb", buffering=0) as file:
+        source = files.SourceFiles([file], [1], [0])
+        with pytest.raises(PermissionError):
+            source.cached_share()
 
 
 def test_a_missing_folder_is_one_sentence_with_its_name():

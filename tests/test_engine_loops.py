@@ -17,11 +17,13 @@ from engine_support import (
 )
 
 from zcdb.engine import files
-from zcdb.engine.apis import SENDER_APIS, SO_ZEROCOPY
+from zcdb.engine.apis import SENDER_APIS
 from zcdb.engine.counters import SharedCounters
+from zcdb.engine.jobs import Line, receiver_streams, sender_streams
 from zcdb.engine.native import native
 from zcdb.engine.options import ReceiverOptions, SenderOptions
-from zcdb.engine.streams import Crew, receiver_streams, sender_streams
+from zcdb.engine.probes import SO_ZEROCOPY
+from zcdb.engine.streams import Crew
 
 SENDERS = supported(MEMORY_APIS + FILE_APIS)
 MINUTE_NS = 60 * 10**9
@@ -35,13 +37,12 @@ class Sent:
         counters = SharedCounters(1)
         source = None
         if SENDER_APIS[options.api].takes_file:
-            sizes = files.extent_sizes(options.working_set, options.message_size_bytes)
-            source = files.make_files(sizes)
+            source = files.make_source(options.working_set, options.message_size_bytes)
         with tcp_pair() as (one, other):
             if options.api == "msg_zerocopy":
                 one.setsockopt(socket.SOL_SOCKET, SO_ZEROCOPY, 1)
             collector = Collector(other)
-            crew = Crew(sender_streams(options, [one], counters, source))
+            crew = Crew(sender_streams(options, [Line(0, one)], counters, source))
             if stop_before:
                 counters.stop()
             self.errors = crew.run(longest_run_ns)
@@ -185,7 +186,7 @@ def test_a_file_that_has_become_shorter_ends_the_loop_with_a_sentence():
 
     with tcp_pair() as (one, other):
         collector = Collector(other)
-        crew = Crew(sender_streams(options, [one], counters, source))
+        crew = Crew(sender_streams(options, [Line(0, one)], counters, source))
         errors = crew.run(MINUTE_NS)
         data = collector.result()
     source.files[0].close()
@@ -201,7 +202,7 @@ class Received:
     def __init__(self, data: bytes, **options):
         counters = SharedCounters(1)
         with tcp_pair() as (one, other):
-            crew = Crew(receiver_streams(ReceiverOptions(**options), [other], counters))
+            crew = Crew(receiver_streams(ReceiverOptions(**options), [Line(0, other)], counters))
             one.sendall(data)
             one.shutdown(socket.SHUT_WR)
             self.errors = crew.run(MINUTE_NS)

@@ -191,3 +191,42 @@ def test_a_cpu_that_does_not_exist_is_named():
         sampling_priority(9999),
     ):
         pass
+
+
+def test_the_first_edge_after_the_ramp_and_the_last_one_carry_details():
+    edges = read_edges(60 * MS, 10 * MS, Sources(interfaces=("lo",)), discard_ns=25 * MS)
+
+    begin = next(
+        place for place, edge in enumerate(edges) if edge.at_ns - edges[0].at_ns >= 25 * MS
+    )
+    detailed = [place for place, edge in enumerate(edges) if edge.details is not None]
+    assert detailed == [begin, len(edges) - 1]
+    assert edges[begin].details["at_ns"] <= edges[begin].at_ns
+    assert edges[-1].details["at_ns"] >= edges[-1].at_ns
+
+
+def test_without_a_ramp_the_first_edge_carries_details():
+    edges = read_edges(20 * MS, 10 * MS, Sources(interfaces=("lo",)))
+
+    assert [edge.details is not None for edge in edges] == [True, *[False] * (len(edges) - 2), True]
+
+
+def test_without_an_interface_no_network_counter_is_read():
+    edges = read_edges(10 * MS, 10 * MS, Sources())
+
+    assert [(edge.interfaces, edge.details) for edge in edges] == [({}, None)] * len(edges)
+    assert edges[0].cpus[0].softnet is None
+
+
+def test_thinning_keeps_the_edges_with_details():
+    edges = [Edge(place, 0, details={} if place in (3, 7) else None) for place in range(9)]
+
+    assert [edge.at_ns for edge in window._thinned(edges)] == [0, 2, 3, 4, 6, 7, 8]
+
+
+def test_counters_of_an_edge_survive_the_pipe():
+    edge = read_edges(10 * MS, 10 * MS, Sources(interfaces=("lo",)))[-1]
+
+    assert edge.interfaces["lo"].tx_packets >= 0
+    assert edge.cpus[0].softnet is not None
+    assert Edge.from_json(json.loads(json.dumps(edge.to_json()))) == edge

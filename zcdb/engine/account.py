@@ -320,6 +320,26 @@ class Account:
             "foreign": sample.foreign_share,
         }
 
+    def used_ns(self, place: int, length_ns: int) -> dict[str, int] | None:
+        """Return what a sample went to: task, interrupt and steal time, by soaker or ticks."""
+        sample = self.samples[place]
+        if sample is not None:
+            scale = length_ns / sample.ticks
+            return {
+                "task": round(sample.task_ticks * scale),
+                "interrupt": round(sample.interrupt_ticks * scale),
+                "steal": round(sample.steal_ticks * scale),
+            }
+        ticks = self.ticks(place, place + 1)
+        if ticks is None or self.kept is not None:
+            return None
+        tick_ns = 10**9 // self._edges[place].host["user_hz"]
+        return {
+            "task": (ticks.user + ticks.nice + ticks.system) * tick_ns,
+            "interrupt": (ticks.irq + ticks.softirq) * tick_ns,
+            "steal": ticks.steal * tick_ns,
+        }
+
     def is_undisturbed(self, place: int) -> bool:
         """Return True if nothing but the load disturbed the soaker in this sample."""
         sample = self.samples[place]

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from statistics import fmean
 
 from zcdb.engine.account import Account, IdleCpu, Kept, rows_by_cpu, samples_of, ticks_per_s
+from zcdb.engine.book_columns import columns_of
 from zcdb.engine.book_flags import (
     account_flags,
     disagreement_flag,
@@ -30,7 +30,7 @@ from zcdb.engine.book_flags import (
 )
 from zcdb.engine.window import CpuEdge, Edge
 from zcdb.host.procstat import CpuTicks
-from zcdb.records import ENDS, End, Flag
+from zcdb.records import End, Flag
 
 USUAL_HZ = 100
 NOT_SOAKED = "no soaker ran on these CPUs"
@@ -115,7 +115,9 @@ class Books:
         columns: per-sample values for storage, all of one length: start_ns and end_ns from
             the first edge; for each end and "host" its CPU time by method as
             `sender_soak_ns`, ..., what others took as `sender_steal_ns` and
-            `sender_foreign_ns`, and `sender_undisturbed` (1 if every CPU kept the sample).
+            `sender_foreign_ns`, and `sender_undisturbed` (1 if every CPU kept the sample);
+            and for at most `book_columns.MOST_CPUS` CPUs `cpu0_task_ns`, `cpu0_interrupt_ns` and
+            `cpu0_steal_ns`, by the soaker or, without one, by /proc/stat.
     """
 
     window_ns: int
@@ -192,7 +194,7 @@ def cpu_books(
         host_contention=_contention(host),
         tick_resolution_ns=tick_ns,
         flags=_flags(owned, accounts, ends, host, window_ns, tick_ns),
-        columns=_columns(edges, owned, accounts),
+        columns=columns_of(edges, owned, accounts),
         cpus=tuple(_book(account, edges, window_ns) for account in accounts.values()),
     )
 
@@ -355,53 +357,3 @@ def _book(account: Account, edges: Sequence[Edge], window_ns: int) -> CpuBook:
         net_tx=account.grown("net_tx"),
         net_rx=account.grown("net_rx"),
     )
-
-
-def _columns(
-    edges: Sequence[Edge], owned: Mapping[End, Sequence[int]], accounts: Mapping[int, Account]
-) -> dict[str, list[int | None]]:
-    """Return the values of each sample, disturbed ones included."""
-    first_ns = edges[0].at_ns
-    columns: dict[str, list[int | None]] = {
-        "start_ns": [edge.at_ns - first_ns for edge in edges[:-1]],
-        "end_ns": [edge.at_ns - first_ns for edge in edges[1:]],
-    }
-    lengths_ns = [following.at_ns - edge.at_ns for edge, following in pairwise(edges)]
-    scopes: dict[str, Sequence[int]] = {str(end): cpus for end, cpus in owned.items()}
-    for name, cpus in {**scopes, "host": list(accounts)}.items():
-        chosen = [accounts[cpu] for cpu in cpus if cpu in accounts]
-        if chosen:
-            columns |= _scope_columns(name, chosen, lengths_ns)
-    for end in ENDS:
-        if any(end in edge.ends for edge in edges):
-            columns[f"{end}_rusage_ns"] = [
-                _rusage(pair, [end]).cpu_time_ns for pair in pairwise(edges)
-            ]
-    return columns
-
-
-def _scope_columns(
-    name: str, accounts: Sequence[Account], lengths_ns: Sequence[int]
-) -> dict[str, list[int | None]]:
-    """Return the columns of one end, or of the host: sums over its CPUs."""
-    columns: dict[str, list[int | None]] = {}
-    for place, length_ns in enumerate(lengths_ns):
-        shares = [account.sample_shares(place) for account in accounts]
-        values = {
-            f"{method}_ns": _sum_or_none(
-                [None if row[method] is None else (row[method] or 0) * length_ns for row in shares]
-            )
-            for method in shares[0]
-        }
-        values["procstat_ns"] = _sum_or_none(
-            [account.procstat_ns(place, place + 1) for account in accounts]
-        )
-        values["undisturbed"] = int(all(account.is_undisturbed(place) for account in accounts))
-        for column, value in values.items():
-            columns.setdefault(f"{name}_{column}", []).append(value)
-    return columns
-
-
-def _sum_or_none(values: Sequence[float | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return round(sum(known)) if len(known) == len(values) else None

@@ -6,32 +6,31 @@ parent: go, stop (before anything runs; later the stop word says it) and bye.
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import os
 import resource
 import signal
 import socket
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from zcdb.engine import files
-from zcdb.engine.apis import SENDER_APIS
-from zcdb.engine.channel import Channel, ChannelClosed, seconds_until, wait_readable
+from zcdb.engine.admission import Admitted, admit_datagram_senders, admit_streams
+from zcdb.engine.apis import SENDER_APIS, shares
+from zcdb.engine.channel import Channel, ChannelClosed, seconds_until
 from zcdb.engine.counters import SharedCounters
-from zcdb.engine.options import ReceiverOptions, SenderOptions
-from zcdb.engine.sockets import connect, effective_values, listen
-from zcdb.engine.streams import Crew, pipe_size_bytes, receiver_streams, sender_streams
+from zcdb.engine.jobs import Line, pipe_size_bytes, receiver_streams, sender_streams
+from zcdb.engine.options import ReceiverOptions, SenderOptions, datagrams_of_a_call
+from zcdb.engine.process import EXIT_BUG, die_with, set_name, wake_up_exactly
+from zcdb.engine.sockets import connect, effective_values, listen, open_datagram_sockets
+from zcdb.engine.streams import Crew, Stream
+from zcdb.engine.workers import Company
 from zcdb.errors import EngineError
 
-PR_SET_PDEATHSIG = 1
-PR_SET_NAME = 15
-
-EXIT_BUG = 70
-"""Exit code after an exception that is no EngineError; its traceback is on stderr."""
+COLD_SHARE = 0.01
+"""Up to this share of pages may stay in the cache and the files still count as cold."""
 
 
 def run_child(
@@ -60,15 +59,8 @@ def run_child(
 
 def _become_independent(channel: Channel, parent_pid: int, name: str) -> None:
     """Die with the parent, and touch nothing that is the parent's."""
-    # Objects of the parent must not be collected here: they would close descriptor
-    # numbers that are ours by then.
-    gc.disable()
-    libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent_pid:
-        raise ChannelClosed
-    # The name that ps and top show; /proc/self/comm is not writable after a change of user.
-    libc.prctl(PR_SET_NAME, name.encode())
+    die_with(parent_pid)
+    set_name(name)
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
@@ -87,19 +79,22 @@ def _become_independent(channel: Channel, parent_pid: int, name: str) -> None:
 def _serve(
     options: SenderOptions | ReceiverOptions, channel: Channel, counters: SharedCounters
 ) -> None:
+    crew: Crew | Company | None
     try:
         _join_cgroups(options.cgroup_paths)
         _pin(options.cpus)
         if isinstance(options, SenderOptions):
-            errors = _send(options, channel, counters)
+            crew, errors = _send(options, channel, counters)
         else:
-            errors = _receive(options, channel, counters)
+            crew, errors = _receive(options, channel, counters)
     except EngineError as error:
         channel.send("failed", message=error.message, hint=error.hint)
         return
     channel.send("end", errors=errors)
-    # The parent reads our CPU clock and sockets until it says bye.
+    # The parent reads our CPU clocks and sockets until it says bye.
     _wait_for(channel, ("bye",), options.longest_run_ns)
+    if isinstance(crew, Company):
+        crew.dismiss()
 
 
 def _join_cgroups(paths: Sequence[str]) -> None:
@@ -136,64 +131,136 @@ def _wait_for(channel: Channel, kinds: Sequence[str], bound_ns: int) -> str:
             return message.kind
 
 
-def _send(options: SenderOptions, channel: Channel, counters: SharedCounters) -> list[str]:
-    source = None
-    sizes = files.extent_sizes(options.working_set, options.message_size_bytes)
-    if SENDER_APIS[options.api].takes_file:
-        source = files.make_files(sizes, options.file_folder)
-    connections = [connect(options, stream) for stream in range(options.streams)]
-    crew = Crew(sender_streams(options, connections, counters, source))
-    effective: dict[str, Any] = {
+def _muster(
+    options: SenderOptions | ReceiverOptions,
+    channel: Channel,
+    connections: Sequence[socket.socket],
+    make_streams: Callable[[Sequence[Line]], list[Stream]],
+) -> Crew | Company:
+    """Return what runs the streams: threads of this process, or processes that share them."""
+    lines = [
+        Line(number, connections[number % len(connections)] if connections else None)
+        for number in range(options.streams)
+    ]
+    if options.processes == 1:
+        return Crew(make_streams(lines))
+    return Company(
+        "sender" if isinstance(options, SenderOptions) else "receiver",
+        options.processes,
+        lambda number: Crew(make_streams(lines[number :: options.processes])),
+        inherited=[channel.fileno()],
+    )
+
+
+def _send(
+    options: SenderOptions, channel: Channel, counters: SharedCounters
+) -> tuple[Crew | Company, list[str]]:
+    source = _make_source(options)
+    if options.target_bps:
+        wake_up_exactly()
+    connections = _connect_all(options)
+    crew = _muster(
+        options,
+        channel,
+        # Each exchange of a crr client makes its own; the first connection only tried the way.
+        connections if options.test != "crr" else [],
+        lambda lines: sender_streams(options, lines, counters, source),
+    )
+    effective = {
         **effective_values(connections[0]),
+        **_source_values(options, source),
         "cpus": crew.cpus,
-        "working_set_bytes": sum(sizes),
-        "cached_share": source.cached_share() if source is not None else None,
     }
-    if options.api == "splice":
-        effective["pipe_size"] = pipe_size_bytes(options.message_size_bytes)
+    ports = [connection.getsockname()[1] for connection in connections]
+    if options.test == "crr":
+        connections[0].close()
+        connections = []
     channel.send(
         "ready",
         [connection.fileno() for connection in connections],
-        ports=[connection.getsockname()[1] for connection in connections],
+        ports=ports,
+        pids=list(crew.pids),
         effective=effective,
     )
     if _wait_for(channel, ("go", "stop"), options.longest_run_ns) == "stop":
-        return []
-    return crew.run(options.longest_run_ns)
+        return crew, []
+    return crew, crew.run(options.longest_run_ns)
 
 
-def _receive(options: ReceiverOptions, channel: Channel, counters: SharedCounters) -> list[str]:
-    listener = listen(options)
-    channel.send("ready", ports=[listener.getsockname()[1]], effective=effective_values(listener))
-    connections = _accept_all(listener, options, channel)
-    listener.close()
-    if len(connections) < options.streams:
-        return []
-    crew = Crew(receiver_streams(options, connections, counters))
+def _connect_all(options: SenderOptions) -> list[socket.socket]:
+    streams = 1 if options.test == "crr" else options.streams
+    return [connect(options, stream) for stream in range(streams)]
+
+
+def _make_source(options: SenderOptions) -> files.SourceFiles | None:
+    """Make the files that are sent from, if any are, as warm or as cold as they are to be."""
+    names = shares(options.api, options.api_mix)
+    if not any(SENDER_APIS[name].takes_file for name in names):
+        return None
+    source = files.make_source(options.working_set, options.message_size_bytes, options.file_folder)
+    if options.page_cache == "cold":
+        source.drop()
+        cached_share = source.cached_share()
+        if cached_share > COLD_SHARE:
+            raise EngineError(
+                f"{cached_share:.0%} of the source files stayed in the page cache when they were"
+                " dropped from it",
+                hint="set TMPDIR to a folder on a disk",
+            )
+    return source
+
+
+def _source_values(options: SenderOptions, source: files.SourceFiles | None) -> dict[str, Any]:
+    message_bytes = options.message_size_bytes * datagrams_of_a_call(options)
+    if options.is_exchange:
+        return {}
+    values: dict[str, Any] = {
+        "working_set_bytes": sum(files.extent_sizes(options.working_set, message_bytes)),
+        "cached_share": source.cached_share() if source is not None else None,
+    }
+    if "splice" in shares(options.api, options.api_mix):
+        values["pipe_size"] = pipe_size_bytes(message_bytes)
+    if options.udp_segment:
+        values["datagrams_per_call"] = datagrams_of_a_call(options)
+    return values
+
+
+def _receive(
+    options: ReceiverOptions, channel: Channel, counters: SharedCounters
+) -> tuple[Crew | Company | None, list[str]]:
+    is_datagram = options.protocol == "udp"
+    doors = open_datagram_sockets(options) if is_datagram else listen(options)
+    channel.send(
+        "ready",
+        ports=[door.getsockname()[1] for door in doors],
+        effective=effective_values(doors[0]),
+    )
+    admitted = _admit(options, doors, channel)
+    if not admitted.is_complete:
+        return None, []
+    connections = admitted.connections
+    crew = _muster(
+        options, channel, connections, lambda lines: receiver_streams(options, lines, counters)
+    )
+    effective = {**effective_values(connections[0]), "cpus": crew.cpus}
+    if options.token:
+        effective["refused_connections"] = admitted.refused
     channel.send(
         "connected",
         [connection.fileno() for connection in connections],
-        effective={**effective_values(connections[0]), "cpus": crew.cpus},
+        pids=list(crew.pids),
+        effective=effective,
     )
-    return crew.run(options.longest_run_ns)
+    return crew, crew.run(options.longest_run_ns)
 
 
-def _accept_all(
-    listener: socket.socket, options: ReceiverOptions, channel: Channel
-) -> list[socket.socket]:
-    """Return one connection a stream, or fewer if the parent says stop before."""
-    connections: list[socket.socket] = []
-    deadline_s = time.monotonic() + options.longest_run_ns / 10**9
-    while len(connections) < options.streams:
-        ready = wait_readable([listener.fileno(), channel.fileno()], seconds_until(deadline_s))
-        if not ready:
-            break
-        if channel.fileno() in ready:
-            message = channel.receive(0)
-            if message is not None and message.kind == "stop":
-                break
-        if listener.fileno() in ready:
-            connection, _ = listener.accept()
-            connection.settimeout(None)
-            connections.append(connection)
-    return connections
+def _admit(options: ReceiverOptions, doors: Sequence[socket.socket], channel: Channel) -> Admitted:
+    """Return the connection of each stream; a crr server's are its listening sockets."""
+    if options.test == "crr":
+        return Admitted(list(doors), 0, is_complete=True)
+    if options.protocol == "udp":
+        return admit_datagram_senders(doors, options, channel)
+    admitted = admit_streams(doors, options, channel)
+    for door in doors:
+        door.close()
+    return admitted

@@ -16,11 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from zcdb.engine import counters
 from zcdb.engine.channel import Channel, ChannelClosed, Message, seconds_until, wait_process
 from zcdb.engine.child import run_child
 from zcdb.engine.counters import SharedCounters
 from zcdb.engine.options import ReceiverOptions, SenderOptions
-from zcdb.engine.tcpinfo import read_tcp_info
+from zcdb.engine.tcpinfo import read_totals
 from zcdb.errors import EngineError
 
 __all__ = [
@@ -84,13 +85,15 @@ class Endpoint:
 
     Attributes:
         pid: its process id.
-        ports: receiver: the one it listens on; sender: the local one of each stream.
+        ports: receiver: those it listens on (tcp: one for each address, udp: one for each
+            stream); sender: the local one of each stream.
         effective: what the kernel made of the options, by factor name (sndbuf, rcvbuf,
             congestion_control, pacing_rate, as getsockopt returns them; the kernel doubles
-            buffer sizes), mss (bytes), cpus (a list, read back in the threads).  Sender also:
-            working_set_bytes, cached_share (of the source files, 0 to 1, None for memory),
-            pipe_size (splice).  A receiver's are those of its listening socket, without
-            cpus, until its streams are connected.
+            buffer sizes), mss (bytes), cpus (a list, read back in the threads).  Sender of a
+            stream also: working_set_bytes, cached_share (of the source files, 0 to 1, None for
+            memory), pipe_size (splice), datagrams_per_call (udp_segment).  A receiver's are
+            those of its listening socket, without cpus, until its streams are connected; then
+            with refused_connections if the run has a token.
     """
 
     def __init__(self, options: SenderOptions | ReceiverOptions, timeout_s: float) -> None:
@@ -102,8 +105,14 @@ class Endpoint:
         self._end_errors: list[str] | None = None
         self._is_reaped = False
         self._failure: str | None = None
-        self._last_outside = {"cpu_time_ns": 0, "retransmits": 0}
-        self._counters = SharedCounters(options.streams)
+        self._last_outside: dict[str, int] = {}
+        self._pids: list[int] = []
+        self._has_tcp_info = options.protocol == "tcp" and options.test != "crr"
+        self._counters = SharedCounters(
+            options.streams,
+            _counter_names(options),
+            has_histograms=options.is_exchange and self.role == "sender",
+        )
         self._channel, childs_channel = Channel.pair()
         parent_pid = os.getpid()
         self.pid = os.fork()
@@ -149,8 +158,14 @@ class Endpoint:
         """Return its cumulative counts now, without disturbing it.
 
         Keys: payload_bytes, calls, short_calls, completions, copied, enobufs, passes (those of
-        the loops), streams_running, cpu_time_ns (of the process), retransmits (TCP segments,
-        of its sockets).  After its end the values stay as they were last.
+        the loops), streams_running, cpu_time_ns (of its processes), retransmits and the sums
+        over its sockets that `tcpinfo.read_totals` gives (udp, crr: none).
+
+        What only some endpoints count is in the readings of those alone: transactions
+        (exchanges), latency_sum_ns, latency_squares_ns2 and latency_bucket_N (clients; see
+        `latency`), refused (crr servers), datagrams, lost, reordered (udp), mapped_bytes
+        (zerocopy_receive), dropped_pages, kept_pages (cold files).  An exchange's payload_bytes
+        are those of the requests.  After its end the values stay as they were last.
 
         Raises:
             EngineError: if the process was killed or broke down.
@@ -165,9 +180,9 @@ class Endpoint:
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> EndpointEnd:
         """End the loops and the process; stop the sender first, and the receiver reads the rest.
 
-        A sender ends after the call it is in, a receiver at the end of the stream.  A call
-        that is blocked for half the timeout (the receiver: for a second) is ended by shutting
-        the sockets down.
+        A sender ends after the call it is in, a receiver at the end of the stream; a crr
+        server, which has no stream, at once.  A call that is blocked for half the timeout (the
+        receiver: for a second) is ended by shutting the sockets down.
 
         Raises:
             EngineError: if it was killed, broke down, or had to be killed now.
@@ -212,6 +227,8 @@ class Endpoint:
         if is_sender:
             self._counters.stop()
         patience_s = timeout_s / 2 if is_sender else min(timeout_s / 2, RECEIVER_DRAIN_S)
+        if not is_sender and self._options.test == "crr":
+            patience_s = 0
         deadline_s = time.monotonic() + patience_s
         while self._end_errors is None and self._take_message(seconds_until(deadline_s)):
             pass
@@ -254,17 +271,22 @@ class Endpoint:
         else:
             self._effective = message.values["effective"]
             self.ports = message.values.get("ports", self.ports)
+            self._pids = message.values.get("pids", self._pids)
 
     def _read_outside(self) -> None:
+        outside = {}
         try:
-            # The clock id of a process is made from its pid; see clock_getcpuclockid(3).
-            self._last_outside["cpu_time_ns"] = time.clock_gettime_ns((~self.pid << 3) | 2)
+            outside["cpu_time_ns"] = sum(_cpu_time_ns(pid) for pid in (self.pid, *self._pids))
         except OSError:
-            self._fail()
-        self._last_outside["retransmits"] = sum(
-            read_tcp_info(connection, ["total_retrans"])["total_retrans"]
-            for connection in self._sockets
-        )
+            self._find_out()
+        outside |= read_totals(self._sockets if self._has_tcp_info else [])
+        self._last_outside = outside
+
+    def _find_out(self) -> NoReturn:
+        """Raise which process is gone: one of several is named by the one that forked it."""
+        while self._take_message(EXIT_TIMEOUT_S):
+            pass
+        self._fail()
 
     def _fail(self) -> NoReturn:
         """Raise what became of the process, which is gone or going."""
@@ -295,3 +317,23 @@ class Endpoint:
         for connection in self._sockets:
             connection.close()
         self._sockets.clear()
+
+
+def _cpu_time_ns(pid: int) -> int:
+    # The clock id of a process is made from its pid; see clock_getcpuclockid(3).
+    return time.clock_gettime_ns((~pid << 3) | 2)
+
+
+def _counter_names(options: SenderOptions | ReceiverOptions) -> tuple[str, ...]:
+    """Return what an endpoint counts beside the counters of all."""
+    if isinstance(options, SenderOptions):
+        if options.is_exchange:
+            return counters.CLIENT_NAMES
+        if options.protocol == "udp":
+            return counters.DATAGRAM_SENDER_NAMES
+        return counters.COLD_NAMES if options.page_cache == "cold" else ()
+    if options.is_exchange:
+        return counters.SERVER_NAMES
+    if options.protocol == "udp":
+        return counters.DATAGRAM_RECEIVER_NAMES
+    return counters.MAPPING_NAMES if options.rx_api == "zerocopy_receive" else ()

@@ -20,6 +20,7 @@ from zcdb import units
 from zcdb.engine.native import native
 from zcdb.errors import EngineError
 from zcdb.factors import FactorValue, file_set
+from zcdb.factors.values import FileRange, file_range
 
 WRITE_BYTES = 1 << 20
 """Bytes written to a file at once."""
@@ -35,8 +36,12 @@ def extent_sizes(working_set: FactorValue, message_size_bytes: int) -> tuple[int
     'hot' is one message.  A size is cut to whole messages, so that every call
     of a walk is a full one.  The files of a set lie between a half and one and
     a half times the mean, evenly spread and taken in turns from both ends, so
-    that any two neighbours have about the mean size; their sum is files x mean.
+    that any two neighbours have about the mean size; their sum is files x mean.  A
+    part of a file is taken as it is.
     """
+    part = file_range(working_set)
+    if part is not None:
+        return (part.length_bytes,)
     files = file_set(working_set)
     if files is not None:
         return _file_sizes(files.files, files.mean_size_bytes)
@@ -66,11 +71,13 @@ class SourceFiles:
     """Open files that hold the verification pattern, one after another.
 
     Attributes:
-        sizes: their sizes in bytes, same order.
+        sizes: bytes that are sent of each, same order.
+        offsets: where they begin in each, same order.
     """
 
     files: Sequence[FileIO]
     sizes: Sequence[int]
+    offsets: Sequence[int]
 
     @property
     def descriptors(self) -> list[int]:
@@ -78,52 +85,68 @@ class SourceFiles:
         return [file.fileno() for file in self.files]
 
     def cached_share(self) -> float:
-        """Return which share of all their pages is in the page cache, 0 to 1."""
-        pages = [page_count(size) for size in self.sizes]
-        cached = [
-            cached_share(descriptor) * count
-            for descriptor, count in zip(self.descriptors, pages, strict=True)
-        ]
-        return sum(cached) / sum(pages)
+        """Return which share of all their pages is in the page cache, 0 to 1.
+
+        Raises:
+            OSError: if the kernel does not say (a file of another user, not mappable).
+        """
+        parts = list(zip(self.descriptors, self.offsets, self.sizes, strict=True))
+        cached = sum(_cached_pages(*part) for part in parts)
+        return cached / sum(page_count(size, offset) for _, offset, size in parts)
+
+    def drop(self) -> None:
+        """Take them out of the page cache, as far as the file system does that."""
+        for descriptor in self.descriptors:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def page_count(size_bytes: int) -> int:
-    """Return how many pages hold this many bytes."""
-    return -(-size_bytes // mmap.PAGESIZE)
+def page_count(size_bytes: int, offset_bytes: int = 0) -> int:
+    """Return how many pages hold this many bytes from this offset on."""
+    return -(-(offset_bytes + size_bytes) // mmap.PAGESIZE) - offset_bytes // mmap.PAGESIZE
 
 
-def cached_share(descriptor: int) -> float:
-    """Return which share of a file's pages is in the page cache, 0 to 1.
-
-    Raises:
-        OSError: if the kernel does not say (a file of another user, not mappable).
-        ValueError: if the file is empty.
-    """
-    size = os.fstat(descriptor).st_size
-    if size == 0:
-        raise ValueError(f"file descriptor {descriptor} is an empty file: it has no cached share")
+def _cached_pages(descriptor: int, offset_bytes: int, size_bytes: int) -> int:
     _, lib = native()
-    cached = lib.zc_cached_pages(descriptor, size)
+    cached = lib.zc_cached_pages(descriptor, offset_bytes, size_bytes)
     if cached < 0:
         raise OSError(-cached, os.strerror(-cached))
-    return cached / page_count(size)
+    return cached
 
 
-def make_files(sizes: Sequence[int], folder: str | None = None) -> SourceFiles:
-    """Make files of these sizes in `folder` (None: the system's temporary folder).
+def make_source(
+    working_set: FactorValue, message_size_bytes: int, folder: str | None = None
+) -> SourceFiles:
+    """Make the files of a working set in `folder` (None: the system's temporary folder).
+
+    Of a part of a file only the part is written; what lies around it is a hole.
+
+    Raises:
+        EngineError: if the folder is missing or full, or too many files would be open.
+    """
+    sizes = extent_sizes(working_set, message_size_bytes)
+    return make_files(sizes, folder, file_range(working_set))
+
+
+def make_files(
+    sizes: Sequence[int], folder: str | None = None, part: FileRange | None = None
+) -> SourceFiles:
+    """Make files of these sizes, or one that has such a part, in `folder`.
 
     Raises:
         EngineError: if the folder is missing or full, or too many files would be open.
     """
     folder = folder or tempfile.gettempdir()
     files: list[FileIO] = []
-    offset = 0
+    stream_offset = 0
     try:
         for size in sizes:
             file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
             files.append(file)
-            _write_pattern(file, size, offset)
-            offset += size
+            if part is not None:
+                file.truncate(part.file_bytes)
+                file.seek(part.offset_bytes)
+            _write_pattern(file, size, stream_offset)
+            stream_offset += size
     except OSError as error:
         for file in files:
             file.close()
@@ -132,7 +155,7 @@ def make_files(sizes: Sequence[int], folder: str | None = None) -> SourceFiles:
             f" cannot be made in {folder}: {error.strerror}",
             hint=_hint(error.errno),
         ) from None
-    return SourceFiles(files, sizes)
+    return SourceFiles(files, sizes, [part.offset_bytes if part else 0] * len(sizes))
 
 
 def _hint(number: int | None) -> str:

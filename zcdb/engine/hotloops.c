@@ -1,4 +1,4 @@
-/* The timed loops over plain system calls: six senders and three receivers.
+/* The timed loops of the senders over plain system calls.
  *
  * Everything that need not be timed (sockets, files, memory, options) is made
  * in Python beforehand.  A loop makes no other system call than the ones it
@@ -16,6 +16,30 @@
 /* A step moves up to `length` bytes and returns how many the socket took, or -1 with errno. */
 typedef ssize_t send_step(struct send_run *run, size_t length);
 
+/* Let the next pass come from disk.  Pages that are still on their way through
+ * the socket cannot be dropped; they are counted. */
+static __attribute__((noinline)) void drop_cache(const struct zc_send_job *job)
+{
+	struct zc_counters *counters = job->counters;
+	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	for (uint32_t i = 0; i < job->extents_count; i++) {
+		const struct zc_extent *extent = job->extents + i;
+		uint64_t first = extent->offset / page_bytes;
+		uint64_t end = (extent->offset + extent->bytes + page_bytes - 1) / page_bytes;
+		int64_t kept;
+
+		posix_fadvise(extent->fd, (off_t)(first * page_bytes),
+			      (off_t)((end - first) * page_bytes), POSIX_FADV_DONTNEED);
+		kept = zc_cached_pages(extent->fd, extent->offset, extent->bytes);
+		if (kept < 0)
+			kept = (int64_t)(end - first);	/* not known to be gone */
+		publish(&counters->kept_pages, counters->kept_pages + (uint64_t)kept);
+		publish(&counters->dropped_pages,
+			counters->dropped_pages + (end - first) - (uint64_t)kept);
+	}
+}
+
 ZC_INLINE void advance(struct send_run *run, size_t taken)
 {
 	run->position += taken;
@@ -26,6 +50,8 @@ ZC_INLINE void advance(struct send_run *run, size_t taken)
 		return;
 	run->extent = run->job->extents;
 	publish(&run->job->counters->passes, ++run->passes);
+	if (run->job->drops_cache)
+		drop_cache(run->job);
 }
 
 /* A message never reaches over the end of its extent; after a short call the
@@ -48,14 +74,21 @@ ZC_INLINE int run_sender(const struct zc_send_job *job, send_step *step)
 	send_begin(&run, job);
 	while (send_goes_on(&run)) {
 		size_t length = next_length(&run);
-		ssize_t taken = step(&run, length);
+		ssize_t taken;
 
+		before_call(&run);
+		taken = step(&run, length);
 		if (taken > 0) {
 			count_call(&run, length, (size_t)taken);
+			if (job->datagram_bytes)
+				count_datagrams(&run, (size_t)taken);
 			advance(&run, (size_t)taken);
 		} else if (taken == 0) {
 			err = -ENODATA;	/* a file has become shorter */
 			break;
+		} else if (errno == ENOBUFS && job->datagram_bytes) {
+			/* The interface's queue is full, as datagrams find out. */
+			publish(&job->counters->enobufs, job->counters->enobufs + 1);
 		} else if (errno != EINTR) {
 			err = -errno;
 			break;
@@ -70,6 +103,8 @@ ZC_INLINE const uint8_t *message(struct send_run *run, size_t length)
 
 	if (run->job->fills_pattern)
 		zc_pattern_fill(bytes, length, run->payload_bytes);
+	if (run->job->datagram_bytes)
+		number_datagrams(run, bytes, length);
 	return bytes;
 }
 
@@ -104,21 +139,22 @@ ZC_INLINE ssize_t sendmsg_step(struct send_run *run, size_t length)
 
 ZC_INLINE ssize_t read_write_step(struct send_run *run, size_t length)
 {
-	ssize_t got = pread(run->extent->fd, run->job->memory, length, (off_t)run->position);
+	off_t offset = (off_t)(run->extent->offset + run->position);
+	ssize_t got = pread(run->extent->fd, run->job->memory, length, offset);
 
 	return got > 0 ? write(run->job->socket_fd, run->job->memory, (size_t)got) : got;
 }
 
 ZC_INLINE ssize_t sendfile_step(struct send_run *run, size_t length)
 {
-	off_t offset = (off_t)run->position;
+	off_t offset = (off_t)(run->extent->offset + run->position);
 
 	return sendfile(run->job->socket_fd, run->extent->fd, &offset, length);
 }
 
 ZC_INLINE ssize_t splice_step(struct send_run *run, size_t length)
 {
-	off_t offset = (off_t)run->position;
+	off_t offset = (off_t)(run->extent->offset + run->position);
 	ssize_t got = splice(run->extent->fd, &offset, run->job->pipe_write_fd, NULL, length, 0);
 	ssize_t taken = 0;
 
@@ -162,104 +198,4 @@ int zc_send_sendfile(const struct zc_send_job *job)
 int zc_send_splice(const struct zc_send_job *job)
 {
 	return run_sender(job, splice_step);
-}
-
-/* A receiver's step returns the bytes taken out of the socket, 0 at its end, or -1 with errno. */
-typedef ssize_t receive_step(const struct zc_receive_job *job);
-
-static void check_pattern(const struct zc_receive_job *job, uint64_t stream_offset, size_t count)
-{
-	struct zc_counters *counters = job->counters;
-	uint64_t done = 0;
-
-	while (done < count) {
-		uint64_t offset = stream_offset + done;
-		uint64_t some = count - done;
-		uint64_t mismatches;
-		uint64_t bad = 0;
-
-		if (job->period_bytes) {
-			offset %= job->period_bytes;
-			if (some > job->period_bytes - offset)
-				some = job->period_bytes - offset;
-		}
-		mismatches = zc_pattern_mismatches(job->memory + done, some, offset, &bad);
-		if (mismatches && !counters->mismatch_bytes)
-			publish(&counters->first_bad_offset, stream_offset + done + bad - offset);
-		publish(&counters->mismatch_bytes, counters->mismatch_bytes + mismatches);
-		done += some;
-	}
-}
-
-ZC_INLINE int run_receiver(const struct zc_receive_job *job, receive_step *step)
-{
-	struct watch watch = watch_begin(job->stop, job->deadline_ns, job->receive_bytes);
-	struct zc_counters *counters = job->counters;
-	uint64_t payload_bytes = 0;
-	uint64_t calls = 0;
-	int err = 0;
-
-	publish(&counters->state, ZC_STATE_RUNNING);
-	while (goes_on(&watch)) {
-		ssize_t got = step(job);
-
-		if (got > 0) {
-			if (job->checks_pattern)
-				check_pattern(job, payload_bytes, (size_t)got);
-			payload_bytes += (uint64_t)got;
-			publish(&counters->payload_bytes, payload_bytes);
-			publish(&counters->calls, ++calls);
-		} else if (got == 0) {
-			break;
-		} else if (errno != EINTR) {
-			err = -errno;
-			break;
-		}
-	}
-	publish(&counters->state, ZC_STATE_ENDED);
-	return is_stopped(&watch) ? 0 : err;
-}
-
-ZC_INLINE ssize_t recv_step(const struct zc_receive_job *job)
-{
-	return recv(job->socket_fd, job->memory, job->receive_bytes, 0);
-}
-
-/* With MSG_TRUNC a TCP socket drops the bytes instead of copying them out. */
-ZC_INLINE ssize_t recv_trunc_step(const struct zc_receive_job *job)
-{
-	return recv(job->socket_fd, job->memory, job->receive_bytes, MSG_TRUNC);
-}
-
-ZC_INLINE ssize_t splice_null_step(const struct zc_receive_job *job)
-{
-	ssize_t got = splice(job->socket_fd, NULL, job->pipe_write_fd, NULL,
-			     job->receive_bytes, 0);
-	ssize_t dropped = 0;
-
-	while (dropped < got) {
-		ssize_t some = splice(job->pipe_read_fd, NULL, job->null_fd, NULL,
-				      (size_t)(got - dropped), 0);
-
-		if (some > 0)
-			dropped += some;
-		else if (some == 0 || errno != EINTR)
-			return some;
-	}
-	return got;
-}
-
-int zc_receive_recv(const struct zc_receive_job *job)
-{
-	return run_receiver(job, recv_step);
-}
-
-int zc_receive_recv_trunc(const struct zc_receive_job *job)
-{
-	return run_receiver(job, recv_trunc_step);
-}
-
-int zc_receive_splice_null(const struct zc_receive_job *job)
-{
-	return run_receiver(job, splice_null_step);
 }

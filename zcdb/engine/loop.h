@@ -1,12 +1,14 @@
-/* What all hot loops share: the clock, the counters, the walk through the
- * working set.  Inline, so that each API's loop is compiled as one piece. */
+/* What all hot loops share: the clock, the counters, the pace, the walk through
+ * the working set.  Inline, so that each API's loop is compiled as one piece. */
 #ifndef ZC_LOOP_H
 #define ZC_LOOP_H
 
+#include <endian.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -74,10 +76,17 @@ ZC_INLINE bool goes_on(struct watch *watch)
 	return now_ns() < watch->deadline_ns;
 }
 
+/* How far behind its schedule a paced sender catches up; what is older is forgotten. */
+#define ZC_PACE_DEBT_NS 100000000u
+/* How long it sleeps at most before it looks at the stop word again. */
+#define ZC_PACE_SLEEP_NS 100000000u
+
 /* One sender's way through its working set. */
 struct send_run {
 	const struct zc_send_job *job;
 	struct watch watch;
+	uint64_t pace_start_ns;		/* when the first byte was due */
+	uint64_t datagrams;
 	uint64_t payload_bytes;
 	uint64_t calls;
 	uint64_t short_calls;
@@ -94,6 +103,7 @@ ZC_INLINE void send_begin(struct send_run *run, const struct zc_send_job *job)
 		.watch = watch_begin(job->stop, job->deadline_ns, job->message_bytes),
 		.left_bytes = job->total_bytes ? job->total_bytes : UINT64_MAX,
 		.extent = job->extents,
+		.pace_start_ns = now_ns(),
 	};
 	publish(&job->counters->state, ZC_STATE_RUNNING);
 }
@@ -107,6 +117,62 @@ ZC_INLINE int send_end(struct send_run *run, int err)
 ZC_INLINE bool send_goes_on(struct send_run *run)
 {
 	return run->left_bytes && goes_on(&run->watch);
+}
+
+/* Sleep until the next byte is due. */
+static __attribute__((noinline, unused)) void pace(struct send_run *run)
+{
+	uint64_t due_ns = run->pace_start_ns
+			  + (uint64_t)((double)run->payload_bytes * run->job->ns_per_byte);
+
+	while (!is_stopped(&run->watch)) {
+		uint64_t at_ns = now_ns();
+		uint64_t until_ns = due_ns < at_ns + ZC_PACE_SLEEP_NS ? due_ns
+								      : at_ns + ZC_PACE_SLEEP_NS;
+		struct timespec until = { .tv_sec = (time_t)(until_ns / 1000000000u),
+					  .tv_nsec = (long)(until_ns % 1000000000u) };
+
+		if (at_ns >= due_ns) {
+			if (at_ns - due_ns > ZC_PACE_DEBT_NS)
+				run->pace_start_ns += at_ns - due_ns - ZC_PACE_DEBT_NS;
+			return;
+		}
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+	}
+}
+
+/* What a sender does before each call besides sending: keep a rate, burn a known load. */
+ZC_INLINE void before_call(struct send_run *run)
+{
+	if (run->job->ns_per_byte > 0)
+		pace(run);
+	if (run->job->work_turns)
+		zc_burn(run->job->work_turns);
+}
+
+/* Write each datagram's number, in network order, into its first bytes. */
+ZC_INLINE void number_datagrams(const struct send_run *run, uint8_t *bytes, size_t length)
+{
+	uint64_t number = run->datagrams;
+	uint64_t size = run->job->datagram_bytes;
+
+	if (size < ZC_DATAGRAM_NUMBER_BYTES)
+		return;
+	for (uint64_t at = 0; at < length; at += size) {
+		uint64_t swapped = htobe64(number++);
+
+		/* The last one of a total may be shorter. */
+		if (length - at >= sizeof(swapped))
+			memcpy(bytes + at, &swapped, sizeof(swapped));
+	}
+}
+
+ZC_INLINE void count_datagrams(struct send_run *run, size_t taken)
+{
+	uint64_t size = run->job->datagram_bytes;
+
+	run->datagrams += (taken + size - 1) / size;
+	publish(&run->job->counters->datagrams, run->datagrams);
 }
 
 ZC_INLINE void count_call(struct send_run *run, size_t asked, size_t taken)

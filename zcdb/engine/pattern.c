@@ -1,13 +1,8 @@
-/* The verification pattern, and the small helpers that are not loops. */
+/* The verification pattern: a byte depends on its place in the stream alone. */
 #include <endian.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include "loop.h"
-
-_Static_assert(sizeof(struct zc_counters) == ZC_COUNTERS_BYTES,
-	       "a stream's counters must fill their cache lines");
+#include "receive.h"
 
 /* The finaliser of splitmix64: neighbouring words share no bytes, so that data
  * shifted by any distance, or from another message, differs almost everywhere. */
@@ -64,54 +59,26 @@ uint64_t zc_pattern_mismatches(const uint8_t *bytes, uint64_t count, uint64_t of
 	return mismatches;
 }
 
-void zc_sum_counters(const struct zc_counters *counters, uint32_t count,
-		     struct zc_counters *sum)
+void check_pattern(const struct zc_receive_job *job, uint64_t stream_offset, size_t count)
 {
-	memset(sum, 0, sizeof(*sum));
-	for (uint32_t i = 0; i < count; i++) {
-		const struct zc_counters *one = counters + i;
-		uint64_t bad_offset = peek(&one->first_bad_offset);
+	struct zc_counters *counters = job->counters;
+	uint64_t done = 0;
 
-		/* Completions before calls: a reader never sees more of them than sends. */
-		sum->completions += peek(&one->completions);
-		sum->copied += peek(&one->copied);
-		sum->payload_bytes += peek(&one->payload_bytes);
-		sum->calls += peek(&one->calls);
-		sum->short_calls += peek(&one->short_calls);
-		sum->enobufs += peek(&one->enobufs);
-		sum->passes += peek(&one->passes);
-		if (peek(&one->mismatch_bytes)) {
-			if (!sum->mismatch_bytes || bad_offset < sum->first_bad_offset)
-				sum->first_bad_offset = bad_offset;
-			sum->mismatch_bytes += peek(&one->mismatch_bytes);
+	while (done < count) {
+		uint64_t offset = stream_offset + done;
+		uint64_t some = count - done;
+		uint64_t mismatches;
+		uint64_t bad = 0;
+
+		if (job->period_bytes) {
+			offset %= job->period_bytes;
+			if (some > job->period_bytes - offset)
+				some = job->period_bytes - offset;
 		}
-		sum->state += peek(&one->state) == ZC_STATE_RUNNING;
+		mismatches = zc_pattern_mismatches(job->memory + done, some, offset, &bad);
+		if (mismatches && !counters->mismatch_bytes)
+			publish(&counters->first_bad_offset, stream_offset + done + bad - offset);
+		publish(&counters->mismatch_bytes, counters->mismatch_bytes + mismatches);
+		done += some;
 	}
-}
-
-int64_t zc_cached_pages(int fd, uint64_t bytes)
-{
-	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t pages = (bytes + page_bytes - 1) / page_bytes;
-	int64_t cached = 0;
-	unsigned char in_core[4096];
-	uint8_t *map;
-
-	if (bytes == 0)
-		return 0;
-	map = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
-	if (map == MAP_FAILED)
-		return -errno;
-	for (uint64_t page = 0; page < pages; page += sizeof(in_core)) {
-		uint64_t some = pages - page < sizeof(in_core) ? pages - page : sizeof(in_core);
-
-		if (mincore(map + page * page_bytes, some * page_bytes, in_core)) {
-			cached = -errno;
-			break;
-		}
-		for (uint64_t i = 0; i < some; i++)
-			cached += in_core[i] & 1;
-	}
-	munmap(map, bytes);
-	return cached;
 }

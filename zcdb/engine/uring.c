@@ -1,5 +1,5 @@
-/* The timed loops over io_uring, one send in flight, so that the order of the
- * bytes holds.
+/* The timed loops over io_uring, one send or receive in flight, so that the order
+ * of the bytes holds.
  *
  * Raw system calls instead of liburing: what is needed of it are the three
  * mappings and one submission below, and zcdb then builds with nothing but a
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "pool.h"
+#include "receive.h"
 
 #define ZC_SETUP_CQSIZE (1u << 3)
 #define ZC_SETUP_SINGLE_ISSUER (1u << 12)
@@ -132,8 +133,9 @@ ZC_INLINE int ring_enter(struct ring *ring, uint32_t submissions, uint32_t wait_
 	return errno == EINTR || errno == ETIME ? 0 : -errno;
 }
 
-ZC_INLINE void ring_queue_send(struct ring *ring, uint8_t opcode, int fd, const void *bytes,
-			       size_t length, uint64_t user_data)
+/* Queue a send or a receive. */
+ZC_INLINE void ring_queue(struct ring *ring, uint8_t opcode, int fd, const void *bytes,
+			  size_t length, uint64_t user_data)
 {
 	uint32_t tail = *ring->sq_tail;
 	uint32_t place = tail & ring->sq_mask;
@@ -145,7 +147,8 @@ ZC_INLINE void ring_queue_send(struct ring *ring, uint8_t opcode, int fd, const 
 	sqe->addr = (uint64_t)(uintptr_t)bytes;
 	sqe->len = (uint32_t)length;
 	/* Like a blocking send(): the call is done when the whole message is taken. */
-	sqe->msg_flags = MSG_WAITALL | MSG_NOSIGNAL;
+	if (opcode != IORING_OP_RECV)
+		sqe->msg_flags = MSG_WAITALL | MSG_NOSIGNAL;
 	sqe->ioprio = opcode == ZC_OP_SEND_ZC ? ZC_SEND_ZC_REPORT_USAGE : 0;
 	sqe->user_data = user_data;
 	ring->sq_array[place] = place;
@@ -207,7 +210,8 @@ ZC_INLINE int ring_send(struct ring_run *uring, uint8_t opcode, const void *byte
 {
 	uint32_t submissions = 1;
 
-	ring_queue_send(&uring->ring, opcode, uring->run.job->socket_fd, bytes, length, number);
+	before_call(&uring->run);
+	ring_queue(&uring->ring, opcode, uring->run.job->socket_fd, bytes, length, number);
 	uring->is_sending = true;
 	while (uring->is_sending) {
 		int done = enter_and_handle(uring, submissions, 0);
@@ -305,11 +309,46 @@ int zc_send_io_uring_send_zc(const struct zc_send_job *job)
 	return err ? err : drained;
 }
 
-int zc_probe_io_uring_send(void)
+ZC_INLINE ssize_t io_uring_recv_step(const struct zc_receive_job *job, void *state)
+{
+	struct ring *ring = state;
+	struct io_uring_cqe cqe;
+	uint32_t submissions = 1;
+
+	ring_queue(ring, IORING_OP_RECV, job->socket_fd, job->memory, job->receive_bytes, 0);
+	while (!ring_next(ring, &cqe)) {
+		int done = ring_enter(ring, submissions, 0);
+
+		if (done < 0) {
+			errno = -done;
+			return -1;
+		}
+		submissions -= (uint32_t)done;
+	}
+	if (cqe.res >= 0)
+		return cqe.res;
+	errno = -cqe.res;
+	return -1;
+}
+
+int zc_receive_io_uring_recv(const struct zc_receive_job *job)
+{
+	struct ring ring;
+	int err = ring_open(&ring, ZC_SUBMISSIONS * 2);
+
+	if (err)
+		return err;
+	err = run_receiver(job, io_uring_recv_step, &ring);
+	ring_close(&ring);
+	return err;
+}
+
+/* Returns 0 if rings can be made and the kernel knows the operation, or -errno. */
+static int probe_operation(uint8_t operation)
 {
 	struct {
 		struct io_uring_probe head;
-		struct io_uring_probe_op ops[IORING_OP_SEND + 1];
+		struct io_uring_probe_op ops[IORING_OP_RECV + 1];
 	} probe;
 	struct ring ring;
 	int err = ring_open(&ring, ZC_SUBMISSIONS * 2);
@@ -318,12 +357,22 @@ int zc_probe_io_uring_send(void)
 		return err;
 	memset(&probe, 0, sizeof(probe));
 	if (syscall(__NR_io_uring_register, ring.fd, IORING_REGISTER_PROBE, &probe,
-		    IORING_OP_SEND + 1) < 0)
+		    IORING_OP_RECV + 1) < 0)
 		err = -errno;
-	else if (!(probe.ops[IORING_OP_SEND].flags & IO_URING_OP_SUPPORTED))
+	else if (!(probe.ops[operation].flags & IO_URING_OP_SUPPORTED))
 		err = -EOPNOTSUPP;
 	ring_close(&ring);
 	return err;
+}
+
+int zc_probe_io_uring_send(void)
+{
+	return probe_operation(IORING_OP_SEND);
+}
+
+int zc_probe_io_uring_recv(void)
+{
+	return probe_operation(IORING_OP_RECV);
 }
 
 int zc_probe_io_uring_send_zc(int not_a_socket_fd)

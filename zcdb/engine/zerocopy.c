@@ -107,8 +107,10 @@ ZC_INLINE int send_one(struct send_run *run, struct notices *notices)
 	uint32_t number = pool_take(&notices->pool);
 	size_t length = pool_length(run);
 	uint8_t *bytes = pool_message(run, number, length);
-	ssize_t taken = send(run->job->socket_fd, bytes, length, MSG_ZEROCOPY | MSG_NOSIGNAL);
+	ssize_t taken;
 
+	before_call(run);
+	taken = send(run->job->socket_fd, bytes, length, MSG_ZEROCOPY | MSG_NOSIGNAL);
 	if (taken >= 0) {
 		run->job->sends[notices->next_send++ & notices->mask] = number;
 		count_pool_call(run, &notices->pool, length, (size_t)taken);
