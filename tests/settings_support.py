@@ -22,7 +22,7 @@ class Killed(BaseException):
 
 
 class Fuse:
-    """Counts the steps of a program and kills it at one of them."""
+    """Counts the steps of a program and kills it at one of them: none comes after that."""
 
     def __init__(self, kill_at: int | None = None) -> None:
         self.kill_at = kill_at
@@ -30,7 +30,7 @@ class Fuse:
 
     def step(self) -> None:
         self.steps += 1
-        if self.steps - 1 == self.kill_at:
+        if self.kill_at is not None and self.steps > self.kill_at:
             raise Killed
 
 

@@ -61,7 +61,7 @@ TWO_ENDS = """
 
     links.enter_new_namespace()
     peer = end(os.getpid())
-    links.make_veth("za", "10.77.0.1/24", "zb", "10.77.0.2/24", peer)
+    links.make_veth("za", ["10.77.0.1/24"], "zb", ["10.77.0.2/24"], peer)
     names = [name for _, name in socket.if_nameindex()]
     listener = socket.create_server(("10.77.0.1", 0))
     client = os.fork()
@@ -107,11 +107,11 @@ def test_nothing_is_left_when_the_ends_are_killed():
 
 
 def test_a_refused_step_is_one_sentence(monkeypatch):
-    def refuse(name: str, address: str | None) -> None:
+    def refuse(name: str, addresses: list[str]) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     with pytest.raises(LinkError, match=r"refuse: Operation not permitted"):
-        links._in_child(refuse, "lo", None)
+        links._in_child(refuse, "lo", [])
 
 
 def test_no_right_to_make_a_namespace_says_what_would_give_it(monkeypatch):
@@ -125,3 +125,24 @@ def test_no_right_to_make_a_namespace_says_what_would_give_it(monkeypatch):
         links.enter_new_namespace()
 
     assert "root" in str(caught.value.hint)
+
+
+ADDRESSES = """
+    import json
+    from zcdb.host import links
+    links.enter_new_namespace()
+    before = links.interface_addresses("lo")
+    links._in_child(links._bring_up, "lo", ["10.77.9.1/24", "fd77::9/64", "fe80::9/64"])
+    print(json.dumps([before, links.interface_addresses("lo"), links.has_ipv6()]))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_addresses_of_an_interface_come_by_family_and_without_link_local_ones():
+    before, after, has_ipv6 = run_isolated(ADDRESSES)
+
+    if not has_ipv6:
+        pytest.skip("this kernel has no IPv6")
+    assert before == {"inet": ["127.0.0.1"], "inet6": ["::1"]}
+    assert after["inet"] == ["127.0.0.1", "10.77.9.1"]
+    assert set(after["inet6"]) == {"::1", "fd77::9"}

@@ -43,3 +43,23 @@ def test_the_lock_of_a_process_that_was_killed_is_free(tmp_path):
 
     assert isinstance(taken, HostLock)
     taken.release()
+
+
+def test_a_forked_child_does_not_keep_a_lock_that_was_released(tmp_path):
+    path = tmp_path / "lock"
+    first = HostLock.acquire("first", path)
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(write_end)
+        os.read(read_end, 1)  # until the parent goes on
+        os._exit(0)
+
+    first.release()
+    second = HostLock.acquire("second", path)
+
+    os.close(write_end)
+    os.close(read_end)
+    os.waitpid(child, 0)
+    assert isinstance(second, HostLock)
+    second.release()

@@ -182,3 +182,30 @@ def test_this_machines_counters_grow():
     assert after.interrupts >= before.interrupts > 0
     assert after.context_switches > 0
     assert set(usable_cpus()) <= set(after.cpus) <= set(softirqs["NET_RX"])
+
+
+def test_a_file_that_comes_in_records_is_read_to_its_end(tmp_path, monkeypatch):
+    text = "".join(f"{number:08x} 00000000 00000000\n" for number in range(700))
+    (tmp_path / "softnet_stat").write_text(text)
+    pread = os.pread
+
+    def whole_records_of_a_page(descriptor, size, offset):
+        data = pread(descriptor, min(size, 4096), offset)
+        return data[: data.rfind(b"\n") + 1]
+
+    file = OpenFile(tmp_path / "softnet_stat")
+    monkeypatch.setattr(os, "pread", whole_records_of_a_page)
+
+    assert file.read_records() == text
+    assert file.read_records() == text
+    file.close()
+
+
+def test_a_file_of_records_without_an_end_is_refused(monkeypatch, tmp_path):
+    (tmp_path / "endless").write_text("x")
+    file = OpenFile(tmp_path / "endless")
+    monkeypatch.setattr(os, "pread", lambda *_: b"x" * 2**20)
+
+    with pytest.raises(HostError, match="is longer than"):
+        file.read_records()
+    file.close()

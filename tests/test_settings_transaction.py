@@ -17,6 +17,7 @@ from zcdb.host.settings import (
     restore_leftovers,
 )
 from zcdb.host.settings.model import Namespace
+from zcdb.host.settings.transaction import control_address
 
 SETTINGS = [
     parse_setting("feature", "eth1", {"sg": False, "gro": True}),
@@ -522,3 +523,28 @@ def test_an_owner_that_died_before_its_first_line_changed_nothing(folder, new_st
 
     assert restoration.sentence == "process 1 changed nothing"
     assert not path.exists()
+
+
+def test_what_was_set_can_be_checked_again_later(fake, folder):
+    inside = transaction(fake, folder)
+    inside.apply(SETTINGS[1:2])
+    held = inside.check(SETTINGS[1:2])
+    fake.state[("mtu", "eth1")]["mtu"] = machine()[("mtu", "eth1")]["mtu"]
+
+    changed = inside.check(SETTINGS[1:2])
+
+    assert held == [[]]
+    assert changed == [["mtu of eth1 is 1500, although 9000 was asked for"]]
+
+
+@pytest.mark.parametrize(
+    ("connection", "address"),
+    [
+        ("192.0.2.7 50022 192.0.2.1 22", "192.0.2.7"),
+        ("fe80::1%eth0 50022 fe80::2%eth0 22", "fe80::1%eth0"),
+        ("UNKNOWN 65535 UNKNOWN 65535", None),
+        ("", None),
+    ],
+)
+def test_the_address_of_the_ssh_connection_is_told_where_there_is_one(connection, address):
+    assert control_address({"SSH_CONNECTION": connection}) == address

@@ -60,5 +60,7 @@ class HostLock:
         """Give the lock back.  Idempotent."""
         if self._descriptor >= 0:
             os.ftruncate(self._descriptor, 0)
+            # Closing is not enough: a process forked meanwhile has a copy, and with it the lock.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
             self._descriptor = -1

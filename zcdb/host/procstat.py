@@ -16,6 +16,7 @@ from typing import NamedTuple
 from zcdb.errors import HostError
 
 FIRST_BUFFER_BYTES = 64 * 1024
+RECORD_BUFFER_BYTES = 8192
 LONGEST_FILE_BYTES = 64 * 1024 * 1024
 NET_SOFTIRQS = ("NET_TX", "NET_RX")
 
@@ -195,6 +196,29 @@ class OpenFile:
                 return data.decode()
             self._size_bytes *= 2
             if self._size_bytes > LONGEST_FILE_BYTES:
+                raise HostError(f"{self._path} is longer than {LONGEST_FILE_BYTES} bytes")
+
+    def read_records(self) -> str:
+        """Return the whole text of a file that the kernel hands out in records.
+
+        However large the buffer, one system call gives no more than fits into a page of
+        the kernel's: on a machine with 26 CPUs that is not all of /proc/net/softnet_stat.
+
+        Raises:
+            HostError: if it cannot be read, or has no end.
+        """
+        parts: list[bytes] = []
+        offset = 0
+        while True:
+            try:
+                data = os.pread(self._descriptor, RECORD_BUFFER_BYTES, offset)
+            except OSError as error:
+                raise HostError(f"cannot read {self._path}: {error.strerror}") from error
+            if not data:
+                return b"".join(parts).decode()
+            parts.append(data)
+            offset += len(data)
+            if offset > LONGEST_FILE_BYTES:
                 raise HostError(f"{self._path} is longer than {LONGEST_FILE_BYTES} bytes")
 
     def close(self) -> None:

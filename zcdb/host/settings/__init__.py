@@ -7,10 +7,12 @@
 
 `kinds` says which settings there are, `transaction` applies them, `journal` keeps
 what was there before, `undo` plays it backwards, `leftovers` finds what a killed
-owner left, `probe` says what can be changed here.  Only `backend`'s helper
-process touches the machine.  This room must not know experiments or cases.
+owner left, `probe` says what can be changed here, `irqs` which interrupts are an
+interface's.  Only `backend`'s helper process touches the machine.  This room must
+not know experiments or cases.
 """
 
+from zcdb.host.settings.irqs import interface_irqs
 from zcdb.host.settings.kinds import KINDS, SHORT_FEATURES, parse_setting
 from zcdb.host.settings.leftovers import find_leftovers, restore_leftovers
 from zcdb.host.settings.model import (
@@ -33,6 +35,7 @@ __all__ = [
     "SettingsError",
     "Transaction",
     "find_leftovers",
+    "interface_irqs",
     "parse_setting",
     "probe_settings",
     "restore_leftovers",

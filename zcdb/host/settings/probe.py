@@ -10,6 +10,7 @@ from pathlib import Path
 from zcdb.host import facts
 from zcdb.host.settings import kinds, system
 from zcdb.host.settings.backend import SystemBackend
+from zcdb.host.settings.irqs import interface_irqs
 from zcdb.host.settings.model import Backend, BackendError, Item
 from zcdb.host.settings.transaction import control_address
 from zcdb.ids import Json
@@ -118,8 +119,7 @@ def _sysctls(backend: Backend, root: Path) -> Iterator[Ability]:
 
 
 def _irqs(backend: Backend, interface: str, root: Path) -> Iterator[Ability]:
-    folder = root / "sys/class/net" / interface / "device/msi_irqs"
-    numbers = sorted(int(path.name) for path in folder.glob("*")) if folder.is_dir() else []
+    numbers = interface_irqs(interface, root)
     if not numbers:
         yield Ability("irq_affinity", interface, "", None, "it has no interrupts of its own")
     for number in numbers:

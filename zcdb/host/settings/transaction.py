@@ -7,6 +7,7 @@ failure in the middle; what its process leaves when it is killed is undone by
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -90,6 +91,11 @@ class Transaction:
             )
             return [self._apply_one(backend, setting) for setting in wanted]
 
+    def check(self, settings: Iterable[Setting]) -> list[list[str]]:
+        """Return for each setting what of it does not hold now, as sentences; empty if all does."""
+        with self._backend as backend:
+            return [_not_held(backend, setting) for setting in settings]
+
     def restore(self) -> list[Restored]:
         """Put everything back as it was, the last change first.  Idempotent.
 
@@ -150,10 +156,26 @@ class Transaction:
         return self._journal
 
 
+def _not_held(backend: Backend, setting: Setting) -> list[str]:
+    try:
+        reading = backend.read(setting.kind, setting.target)
+    except BackendError as error:
+        return list(refusals(setting, error))
+    asked, problems = sort_out(setting, reading)
+    return problems + mismatches(setting, asked, reading)
+
+
 def control_address(environment: Mapping[str, str]) -> str | None:
-    """Return the address from which somebody is logged in here over ssh."""
+    """Return the address from which somebody is logged in here over ssh; None if nobody is.
+
+    Through a proxy command sshd has no connection of its own to name: it says "UNKNOWN".
+    """
     words = environment.get("SSH_CONNECTION", "").split()
-    return words[0] if words else None
+    try:
+        ipaddress.ip_address(words[0].partition("%")[0] if words else "")
+    except ValueError:
+        return None
+    return words[0]
 
 
 def check_interfaces(
