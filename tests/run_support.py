@@ -29,6 +29,7 @@ duration = "200ms"
 discard = "100ms"
 sample = "50ms"
 bracket = "100ms"
+aa = false
 
 [compare]
 baseline = {{ api = "write" }}

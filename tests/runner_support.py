@@ -80,6 +80,9 @@ class FakeBench:
     def readings(self, cases: Sequence[Factors], timing: Timing) -> Mapping[str, Json]:
         return {"bench": "fake"}
 
+    def final_readings(self) -> Mapping[str, Json]:
+        return {"environment_changed": []}
+
     def measure(self, factors: Factors, timing: Timing) -> Measured:
         assert self.is_open
         self.calls.append(str(factors["api"]))

@@ -15,7 +15,7 @@ import pytest
 
 from zcdb.agent.client import AgentClient
 from zcdb.engine.options import ReceiverOptions, SenderOptions
-from zcdb.errors import AgentError, EngineError, HostError
+from zcdb.errors import AgentError, EngineError, HostError, LinkError, UsageError
 
 pytestmark = pytest.mark.measures
 
@@ -174,3 +174,102 @@ def test_a_line_that_is_no_message_ends_the_agent_without_a_traceback_storm():
     assert process.stdout == ""
     assert "no message" in process.stderr
     assert "Traceback" not in process.stderr
+
+
+def test_an_agent_without_settings_has_nothing_to_put_back(agent):
+    assert agent.request("restore_settings") == []
+    assert agent.request("check_settings") == []
+
+
+def test_settings_of_an_interface_that_nobody_named_are_refused(agent):
+    wanted = [{"kind": "mtu", "target": "lo", "value": 1500}]
+
+    with pytest.raises(HostError, match="the experiment does not name it"):
+        agent.request("apply_settings", wanted=wanted, interfaces=["eth9"], allow_interfaces=[])
+
+
+def test_a_setting_that_makes_no_sense_crosses_the_pipe_as_the_users_error(agent):
+    wanted = [{"kind": "mtu", "target": "lo", "value": "large"}]
+
+    with pytest.raises(UsageError, match="an MTU is a whole number"):
+        agent.request("apply_settings", wanted=wanted, interfaces=["lo"], allow_interfaces=[])
+
+
+def test_the_clock_is_that_of_the_host(agent):
+    before = time.monotonic_ns()
+
+    there = agent.request("clock")
+
+    assert before < there < time.monotonic_ns()
+
+
+def test_an_interface_that_is_not_there_is_a_sentence(agent):
+    with pytest.raises(LinkError, match="there is no interface eth77 on this host"):
+        agent.request("addresses", interface="eth77")
+
+
+@pytest.mark.net
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+class TestInNamespace:
+    """An agent in a network namespace of its own, where settings harm nobody."""
+
+    @pytest.fixture(autouse=True)
+    def own_folder(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("ZCDB_STATE", str(tmp_path))
+        self.journals = tmp_path / "settings"
+
+    @pytest.fixture
+    def inside(self, own_folder):
+        client = AgentClient.start_local("the agent")
+        client.request("enter_namespace")
+        yield client
+        client.close()
+
+    def apply(self, client):
+        wanted = [{"kind": "mtu", "target": "lo", "value": 1500}]
+        return client.request(
+            "apply_settings", wanted=wanted, interfaces=["lo"], allow_interfaces=[]
+        )
+
+    def test_settings_are_applied_checked_and_put_back(self, inside):
+        answer = self.apply(inside)
+
+        assert answer == [{"before": {"mtu": 65536}, "effective": {"mtu": 1500}, "problems": []}]
+        assert inside.request("check_settings") == []
+        assert len(list(self.journals.iterdir())) == 1
+        assert inside.request("restore_settings") == []
+        assert list(self.journals.iterdir()) == []
+
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+    def test_an_agent_that_is_told_to_end_puts_settings_back_first(self, inside, number):
+        self.apply(inside)
+
+        os.kill(inside.pid, number)
+        deadline = time.monotonic() + 30
+        while _is_alive(inside.pid) and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+        assert list(self.journals.iterdir()) == []
+
+    def test_when_the_helper_that_changes_settings_dies_a_new_agent_is_asked_for(self, inside):
+        self.apply(inside)
+        (helper,) = children(inside.pid)
+
+        os.kill(helper, signal.SIGKILL)
+        while _is_alive(helper):
+            time.sleep(0.01)
+
+        with pytest.raises(AgentError, match="helper process that changes settings has died"):
+            inside.request("kill")
+
+    def test_what_a_killed_agent_left_is_undone_by_the_next_one(self, inside):
+        self.apply(inside)
+        inside.kill()
+
+        successor = AgentClient.start_local("the next agent")
+        told = successor.request("undo_leftovers")
+        successor.close()
+        inside.close()
+
+        assert "ended without undoing 1 change of settings" in told[0]
+        assert told[1] == "mtu of lo: nothing to put back, its network namespace is gone"

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from books_support import Script, script_edges
 
 from zcdb.engine.books import Idle
-from zcdb.engine.window import Edge
+from zcdb.engine.window import CpuEdge, Edge
 from zcdb.factors import with_defaults
+from zcdb.flags import FLAGS
+from zcdb.host.netcounters import InterfaceCounters
+from zcdb.metrics import METRICS
 from zcdb.runner import assemble
 
 SECOND_NS = 10**9
@@ -44,6 +48,25 @@ def make_edges(count=14, sender_cpu=0.5, receiver_cpu=0.25, **changes):
         edges.append(Edge(at_ns, 0, (), {"sender": sender, "receiver": receiver}, {}))
         payload_bytes += (1024 if index >= 3 else 512) * SAMPLE_NS // 1000
     return tuple(edges)
+
+
+def with_details(edges, sg=True, tx_checksum=True, speed_bps=None):
+    """The same edges as an agent reads them that also counts the interface eth0."""
+    counted = []
+    for index, edge in enumerate(edges):
+        sent = edge.ends["sender"]["payload_bytes"]
+        interfaces = {"eth0": InterfaceCounters(0, 0, 0, 0, sent, sent // 1448, 0, 0)}
+        details = {
+            "at_ns": edge.at_ns,
+            "protocols": {},
+            "offloads": {"eth0": {"sg": sg, "tx_checksum": tx_checksum}},
+            "link_speed_bps": {"eth0": speed_bps},
+        }
+        is_detailed = index in (3, len(edges) - 1)
+        counted.append(
+            replace(edge, interfaces=interfaces, details=details if is_detailed else None)
+        )
+    return tuple(counted)
 
 
 def make_observed(factors=None, edges=None, **changes):
@@ -202,3 +225,159 @@ def test_two_hosts_have_books_of_their_own():
 
     assert set(measured.counts["hosts"]) == {"sender", "receiver"}
     assert values(measured)["utilisation_receiver", "rusage"].value == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("sg", "label", "code"),
+    [(True, "proven", None), (False, "copied", "copied")],
+)
+def test_sendfile_is_proven_by_the_offloads_that_held_in_the_window(sg, label, code):
+    edges = with_details(make_edges(), sg=sg)
+
+    measured = assemble.measured(make_observed({"api": "sendfile"}, edges))
+
+    codes = {flag.code for flag in measured.flags}
+    assert measured.counts["zero_copy"]["label"] == label
+    assert values(measured)["proven_zero_copy_share", ""].value == float(sg)
+    assert codes & {"copied", "proof-unknown"} == ({code} if code else set())
+
+
+def test_a_report_without_scatter_gather_proves_nothing():
+    edges = with_details(make_edges(), sg=False)
+
+    measured = assemble.measured(make_observed(edges=edges))
+
+    found = values(measured)["proven_zero_copy_share", ""]
+    assert measured.counts["zero_copy"]["label"] == "unknown"
+    assert (found.value, "scatter-gather off" in found.reason) == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("factors", "speed_bps"),
+    [
+        ({"link_rate": 9 * 10**9}, None),
+        ({}, 9 * 10**9),
+        ({"pacing_rate": 2_250_000_000, "streams": 4}, None),
+        ({"target_rate": 9 * 10**9, "link_rate": 10**12}, None),
+    ],
+)
+def test_a_trial_that_reaches_its_rate_is_limited_by_it_and_flagged(factors, speed_bps):
+    # 1 KiB a microsecond is 8.19 Gbit/s: more than nine tenths of 9.
+    edges = with_details(make_edges(), speed_bps=speed_bps)
+
+    measured = assemble.measured(make_observed(factors, edges))
+
+    assert measured.counts["limiter"]["name"] == "link rate"
+    assert measured.counts["limiter"]["signals"]["link_rate_bps"] == 9 * 10**9
+    assert "link-limited" in {flag.code for flag in measured.flags}
+
+
+def test_a_process_that_fills_its_cpu_limits_the_trial():
+    edges = with_details(make_edges(sender_cpu=0.97, receiver_cpu=0.5))
+
+    measured = assemble.measured(make_observed(edges=edges))
+
+    assert measured.counts["limiter"]["name"] == "sender CPU"
+    assert "97 % of the window" in measured.counts["limiter"]["rule"]
+
+
+def test_threads_share_the_time_of_their_process():
+    edges = with_details(make_edges(sender_cpu=0.97))
+    # Two CPUs are seen, and four streams cannot fill more.
+    edges = tuple(replace(edge, cpus=(CpuEdge(0), CpuEdge(1))) for edge in edges)
+
+    measured = assemble.measured(make_observed({"streams": 4}, edges))
+
+    signals = measured.counts["limiter"]["signals"]
+    assert signals["sender_cpu_share"] == pytest.approx(0.485)
+
+
+def test_two_hosts_columns_are_told_apart():
+    edges = script_edges([{0: Script(load=0.5)}] * 4, ends={"sender": [1] * 4, "receiver": [1] * 4})
+    edges = tuple(
+        replace(
+            edge,
+            ends={end: {**make_edges()[place].ends[end], **own} for end, own in edge.ends.items()},
+        )
+        for place, edge in enumerate(edges)
+    )
+
+    one = assemble.measured(make_observed(edges=edges, discard_ns=0))
+    two = assemble.measured(make_observed(edges=edges, discard_ns=0, shares_host=False))
+
+    assert "cpu0_task_ns" in one.samples.columns
+    assert {"sender_cpu0_task_ns", "receiver_cpu0_task_ns", "sender_host_steal_ns"} <= set(
+        two.samples.columns
+    )
+    assert "cpu0_task_ns" not in two.samples.columns
+    assert set(two.counts["kernel"]) == {"sender", "receiver"}
+
+
+def test_an_exchange_has_transactions_and_no_service_demand():
+    exchanged = {"transactions": 0, "latency_sum_ns": 0, "latency_squares_ns2": 0}
+    edges = tuple(
+        replace(
+            edge,
+            ends={
+                **edge.ends,
+                "sender": {**edge.ends["sender"], **exchanged, "transactions": place * 1000},
+            },
+        )
+        for place, edge in enumerate(make_edges())
+    )
+
+    found = values(assemble.measured(make_observed({"test": "rr", "api": "send"}, edges)))
+
+    assert found["transaction_rate", ""].value == pytest.approx(10_000)
+    # Half a CPU for 10,000 transactions a second.
+    assert found["transaction_demand_client", "rusage"].value == pytest.approx(50)
+    assert found["utilisation_server", "rusage"].value == pytest.approx(0.25)
+    for metric, method in (("throughput", ""), ("service_demand_sender", "rusage")):
+        assert found[metric, method].value is None
+        assert "counts transactions" in found[metric, method].reason
+    assert found["cycles_per_byte_sender", "perf"].value is None
+
+
+def test_datagrams_that_arrived_are_messages_and_the_others_losses():
+    edges = tuple(
+        replace(
+            edge,
+            ends={
+                "sender": {**edge.ends["sender"], "datagrams": place * 120},
+                "receiver": {
+                    **edge.ends["receiver"],
+                    "datagrams": place * 100,
+                    "lost": place * 20,
+                },
+            },
+        )
+        for place, edge in enumerate(with_details(make_edges()))
+    )
+
+    factors = {"protocol": "udp", "api": "send"}
+    found = values(assemble.measured(make_observed(factors, edges)))
+
+    assert found["message_rate", ""].value == pytest.approx(1000)
+    assert found["loss", ""].value == pytest.approx(1 / 6)
+    assert found["retransmits", ""].value is None
+
+
+def test_a_core_that_was_throttled_in_the_window_is_flagged():
+    edges = tuple(
+        replace(edge, details={**edge.details, "throttles": place})
+        if edge.details is not None
+        else edge
+        for place, edge in enumerate(with_details(make_edges()))
+    )
+
+    measured = assemble.measured(make_observed(edges=edges))
+
+    assert {flag.code: flag.detail for flag in measured.flags}["throttled"] == "10 times"
+    assert measured.counts["kernel"]["host"]["throttles"] == 10
+
+
+def test_every_metric_and_flag_is_registered():
+    measured = assemble.measured(make_observed(edges=with_details(make_edges())))
+
+    assert {value.metric for value in measured.measurements} <= set(METRICS)
+    assert {flag.code for flag in measured.flags} <= set(FLAGS)

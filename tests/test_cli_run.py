@@ -79,7 +79,10 @@ def test_a_veth_link_needs_nothing_prepared_and_leaves_nothing(zcdb):
     after = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True)
     assert result.returncode == 0, result.stderr
     assert finals(zcdb)[0].values()
-    nics = zcdb.query("SELECT DISTINCT value FROM case_factors WHERE factor = 'sender_nic'")
+    nics = zcdb.query(
+        "SELECT DISTINCT value FROM case_factors JOIN trials USING (case_id)"
+        " WHERE factor = 'sender_nic'"
+    )
     assert [value for (value,) in nics] == ["veth"]
     assert after.stdout == before.stdout
     assert zcdb.wait_until_gone() == []

@@ -29,7 +29,7 @@ def test_every_planned_repetition_is_measured_once_in_the_plan_s_order():
     assert recorder.finals() == [(p.plan_key, p.repetition) for p in execution.plan]
     assert (result.outcome, result.counts["ok"]) == ("finished", 6)
     assert recorder.outcome == "finished"
-    assert recorder.readings == {"bench": "fake"}
+    assert recorder.readings == {"bench": "fake", "environment_changed": []}
     assert not bench.is_open
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zcdb.runner.preflight import check_host
+from zcdb.runner.preflight import check_host, check_link
 
 GOOD_FACTS = {"clock_source": "tsc", "sysctls": {"net.core.optmem_max": "131072"}}
 GOOD_READINGS = {
@@ -57,3 +57,25 @@ def test_zero_copy_memory_matters_only_to_plans_that_use_it():
     facts = {"sysctls": {"net.core.optmem_max": "1024"}}
 
     assert check_host(facts, GOOD_READINGS, 0, frozenset({"write"})) == []
+
+
+def test_interfaces_that_do_not_fit_are_noted():
+    sender = {"mtu": 9000, "link_speed_bps": 10**10, "duplex": "full"}
+    receiver = {"mtu": 1500, "link_speed_bps": 10**9, "duplex": "half"}
+
+    sentences = [
+        finding.sentence for finding in check_link({"sender": sender, "receiver": receiver})
+    ]
+
+    assert sentences == [
+        "the MTU of the sender's interface is 9000, of the receiver's 1500:"
+        " packets may be split, dropped or queued on the way",
+        "the speed of the sender's interface is 10.0 Gbit/s, of the receiver's 1.00 Gbit/s:"
+        " packets may be split, dropped or queued on the way",
+        "the receiver's interface is at half duplex: a cable or switch is wrong",
+    ]
+
+
+@pytest.mark.parametrize("interface", [None, {}, {"mtu": 1500, "link_speed_bps": None}])
+def test_what_an_interface_does_not_say_is_not_judged(interface):
+    assert check_link({"sender": interface, "receiver": {"mtu": 1500}}) == []

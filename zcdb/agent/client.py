@@ -19,8 +19,23 @@ from zcdb.errors import AgentError, HostError
 from zcdb.ids import Json
 
 REPLY_TIMEOUT_S = 20.0
-CLOSE_TIMEOUT_S = 5.0
+CLOSE_TIMEOUT_S = 60.0
+"""An agent that ends puts settings back first; a card may take seconds for each."""
+
 READ_BYTES = 1 << 20
+SSH_CONFIG_VARIABLE = "ZCDB_SSH_CONFIG"
+"""Environment variable with the path of an ssh configuration to use instead of the user's own."""
+
+SILENCE_LIMIT_S = 600.0
+"""An agent behind a network that hears nothing for so long takes its runner for gone."""
+
+SSH_OPTIONS = (
+    *("-o", "BatchMode=yes"),  # nobody is there to type a password
+    *("-o", "ConnectTimeout=10"),
+    # A host that is switched off closes no connection: it is noticed when it does not answer.
+    *("-o", "ServerAliveInterval=15"),
+    *("-o", "ServerAliveCountMax=3"),
+)
 
 
 class AgentClient:
@@ -28,22 +43,37 @@ class AgentClient:
 
     `request` asks and waits; `begin` and `finish` are its two halves, so that
     two agents can work at the same time.
+
+    Attributes:
+        host: name that ssh knows its machine by; "" is this one.
     """
 
-    def __init__(self, command: Sequence[str], name: str) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        name: str,
+        *,
+        host: str = "",
+        silence_limit_s: float | None = None,
+    ) -> None:
         self.name = name
+        self.host = host
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the agent)
-        # A session of its own: Ctrl-C is for the runner, which then ends its agents in order.
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            start_new_session=True,
-        )
+        try:
+            # A session of its own: Ctrl-C is for the runner, which then ends its agents in order.
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                start_new_session=True,
+            )
+        except FileNotFoundError:
+            self._log.close()
+            raise
         self._buffer = b""
         self._next_id = 0
-        self.hello = self._greet()
+        self.hello = self._greet(silence_limit_s)
 
     @classmethod
     def start_local(cls, name: str) -> AgentClient:
@@ -54,11 +84,35 @@ class AgentClient:
         """
         return cls([sys.executable, "-m", "zcdb", "agent"], name)
 
-    def _greet(self) -> dict[str, Any]:
+    @classmethod
+    def start_ssh(cls, host: str, name: str) -> AgentClient:
+        """Start an agent on another machine, by the name that the user's ssh knows it by.
+
+        Raises:
+            AgentError: if it cannot be reached, or has no zcdb.
+        """
+        config = os.environ.get(SSH_CONFIG_VARIABLE)
+        use = ("-F", config) if config else ()
+        command = ["ssh", "-T", *use, *SSH_OPTIONS, "--", host, "zcdb", "agent"]
         try:
-            hello: dict[str, Any] = self.request("hello")
+            return cls(command, name, host=host, silence_limit_s=SILENCE_LIMIT_S)
+        except FileNotFoundError:
+            raise HostError(
+                "there is no ssh on this machine", hint="install OpenSSH's client"
+            ) from None
+        except AgentError as error:
+            raise AgentError(
+                error.message,
+                hint=f"'ssh {host} zcdb agent < /dev/null' has to work without a password and"
+                " without printing anything",
+            ) from None
+
+    def _greet(self, silence_limit_s: float | None) -> dict[str, Any]:
+        try:
+            hello: dict[str, Any] = self.request("hello", silence_limit_s=silence_limit_s)
         except BaseException:
             self.kill()
+            self._log.close()
             raise
         if (hello["version"], hello["protocol"]) != (__version__, protocol.PROTOCOL):
             self.close()

@@ -54,8 +54,9 @@ def decode(line: bytes) -> dict[str, Any]:
 
 
 def error_to_json(error: errors.ZcdbError) -> dict[str, Json]:
-    """Return an error as it crosses the pipe."""
-    return {"kind": type(error).__name__, "message": error.message, "hint": error.hint}
+    """Return an error as it crosses the pipe: by the nearest kind that both ends know."""
+    kind = next(kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _KINDS)
+    return {"kind": kind, "message": error.message, "hint": error.hint}
 
 
 def error_from_json(content: Mapping[str, Any]) -> errors.ZcdbError:

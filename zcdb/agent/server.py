@@ -13,12 +13,14 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from typing import Any
 
 from zcdb import __version__
 from zcdb.agent import protocol
+from zcdb.agent.settings import AgentSettings
+from zcdb.agent.tool_ops import ToolOperations
 from zcdb.engine import apis, window
 from zcdb.engine.endpoint import (
     Endpoint,
@@ -33,19 +35,26 @@ from zcdb.host import cgroups, facts, links
 from zcdb.host.lock import HostLock
 from zcdb.ids import Json
 from zcdb.records import End
+from zcdb.tools.end import AbsentEnd, ToolEnd
 
 STOP_TIMEOUT_S = 8.0
+READ_BYTES = 1 << 16
 
 
-class Agent:
+AnyEnd = Endpoint | ToolEnd | AbsentEnd
+
+
+class Agent(ToolOperations):
     """The state of one agent and its operations (`op_...`), one a request."""
 
     def __init__(self, is_abandoned: Callable[[], bool]) -> None:
         self._is_abandoned = is_abandoned
-        self._endpoints: dict[End, Endpoint] = {}
+        self.silence_limit_s: float | None = None
+        self._endpoints: dict[End, AnyEnd] = {}
         self._soakers: Soakers | None = None
         self._groups: cgroups.CpuGroups | None = None
         self._lock: HostLock | None = None
+        self._settings = AgentSettings()
 
     def handle(self, op: str, arguments: Mapping[str, Any]) -> Json:
         """Carry out one request.
@@ -69,14 +78,20 @@ class Agent:
         if self._groups is not None:
             self._groups.close()
             self._groups = None
+        self._settings.close()
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
     # -- the host ---------------------------------------------------------------------------
 
-    def op_hello(self) -> Json:
-        """Say who this is: version, boot, clock, the CPUs that may be used."""
+    def op_hello(self, silence_limit_s: float | None = None) -> Json:
+        """Say who this is: version, boot, clock, the CPUs that may be used.
+
+        Args:
+            silence_limit_s: end if no request comes for so long; None: never.
+        """
+        self.silence_limit_s = silence_limit_s
         return {
             "version": __version__,
             "protocol": protocol.PROTOCOL,
@@ -86,9 +101,18 @@ class Agent:
             "cores": facts.cpus_by_core(),
         }
 
-    def op_facts(self, interface: str | None = None) -> Json:
+    def op_clock(self) -> Json:
+        """Return this host's monotonic clock, for the runner to find out how far off it is."""
+        return time.monotonic_ns()
+
+    def op_facts(self, interface: str | None = None, is_bandwidth_measured: bool = True) -> Json:
         """Return the stable facts and the present readings of this host."""
-        return {"facts": facts.collect(interface), "readings": facts.readings()}
+        return {
+            "facts": facts.collect(interface),
+            "readings": facts.readings(
+                interface=interface, is_bandwidth_measured=is_bandwidth_measured
+            ),
+        }
 
     def op_lock(self, holder: str) -> Json:
         """Take the host's lock; say who has it if that fails."""
@@ -106,19 +130,56 @@ class Agent:
                 return f"{name}: {reason}"
         return apis.unsupported_combination(factors)
 
+    # -- settings ---------------------------------------------------------------------------
+
+    def op_undo_leftovers(self) -> Json:
+        """Put back what killed runs left on this host; return what was done, as sentences."""
+        return self._settings.undo_leftovers()
+
+    def op_apply_settings(
+        self,
+        wanted: list[Mapping[str, Any]],
+        interfaces: list[str],
+        allow_interfaces: list[str],
+    ) -> Json:
+        """Make settings hold in place of those that were applied before."""
+        return self._settings.apply(wanted, interfaces, allow_interfaces)
+
+    def op_check_settings(self) -> Json:
+        """Return a sentence for each setting that does not hold any more."""
+        return self._settings.check()
+
+    def op_restore_settings(self) -> Json:
+        """Put the settings back; return a sentence for each that is not as it was."""
+        return self._settings.restore()
+
     # -- the link ---------------------------------------------------------------------------
 
     def op_enter_namespace(self, partner_pid: int | None = None) -> Json:
         """Move into a network namespace of its own."""
         links.enter_new_namespace(partner_pid)
+        self._settings.entered_namespace()
         return {}
 
     def op_make_veth(
-        self, name: str, address: str, peer_name: str, peer_address: str, peer_pid: int
+        self,
+        name: str,
+        addresses: list[str],
+        peer_name: str,
+        peer_addresses: list[str],
+        peer_pid: int,
     ) -> Json:
         """Make a veth pair to the namespace of another agent on this host."""
-        links.make_veth(name, address, peer_name, peer_address, peer_pid)
+        links.make_veth(name, addresses, peer_name, peer_addresses, peer_pid)
         return {}
+
+    def op_has_ipv6(self) -> Json:
+        """Return whether this network namespace has IPv6."""
+        return links.has_ipv6()
+
+    def op_addresses(self, interface: str) -> Json:
+        """Return the addresses of an interface: family -> list, the first one first."""
+        return links.interface_addresses(interface)
 
     # -- soaking ----------------------------------------------------------------------------
 
@@ -160,13 +221,13 @@ class Agent:
         self._keep("sender", endpoint)
         return {"effective": endpoint.effective}
 
-    def _keep(self, end: End, endpoint: Endpoint) -> None:
+    def _keep(self, end: End, endpoint: AnyEnd) -> None:
         old = self._endpoints.pop(end, None)
         if old is not None:
             old.kill()
         self._endpoints[end] = endpoint
 
-    def _endpoint(self, end: End) -> Endpoint:
+    def _endpoint(self, end: End) -> AnyEnd:
         if end not in self._endpoints:
             raise EngineError(f"no {end} was started on this host")
         return self._endpoints[end]
@@ -196,6 +257,7 @@ class Agent:
         """End all endpoints at once, after a trial that failed."""
         for end in list(self._endpoints):
             self._endpoints.pop(end).kill()
+        self._settings.check_health()
         return {}
 
     # -- the window -------------------------------------------------------------------------
@@ -208,10 +270,14 @@ class Agent:
         is_host_read: bool,
         is_soaked: bool = True,
         start_at_ns: int | None = None,
+        discard_ns: int = 0,
+        interfaces: Sequence[str] = (),
     ) -> Json:
         """Read edges for a while, with the soakers running.
 
         Args:
+            discard_ns: length of the ramp, after which the first edge carries details.
+            interfaces: those whose counters are read; none in a bracket.
             sampler_cpu: where the reading itself runs; the same in brackets and windows.
             is_soaked: False leaves the soakers paused, to see what they do to the load.
             is_host_read: False where another agent of the same host reads the host's counters.
@@ -224,9 +290,12 @@ class Agent:
             ends={end: endpoint.reading for end, endpoint in self._endpoints.items()},
             cgroups=self._groups if is_host_read else None,
             is_host_read=is_host_read,
+            interfaces=tuple(interfaces),
         )
         with window.sampling_priority(sampler_cpu) as sampler, self._soaking(is_soaked):
-            edges = window.read_edges(duration_ns, sample_ns, sources, self._is_abandoned)
+            edges = window.read_edges(
+                duration_ns, sample_ns, sources, self._is_abandoned, discard_ns=discard_ns
+            )
         return {
             "edges": [edge.to_json() for edge in edges],
             "no_priority": sampler.reason,
@@ -244,10 +313,35 @@ class Agent:
             self._soakers.pause()
 
 
-def _has_hung_up(pipe: BinaryIO) -> Callable[[], bool]:
+def _has_hung_up(descriptor: int) -> Callable[[], bool]:
     poll = select.poll()
-    poll.register(pipe, select.POLLHUP)
-    return lambda: any(event & select.POLLHUP for _, event in poll.poll(0))
+    # Under sshd the pipe may be a socket whose other end is only half closed.
+    poll.register(descriptor, select.POLLHUP | select.POLLRDHUP)
+    return lambda: bool(poll.poll(0))
+
+
+class _Requests:
+    """The lines on a descriptor, until it ends or nobody has written for too long.
+
+    Attributes:
+        silence_limit_s: a runner behind a network may be gone without a sign; None: wait for ever.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.silence_limit_s: float | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        left = b""
+        while data := self._read():
+            *lines, left = (left + data).split(b"\n")
+            yield from lines
+        if left:
+            yield left
+
+    def _read(self) -> bytes:
+        ready, _, _ = select.select([self._descriptor], [], [], self.silence_limit_s)
+        return os.read(self._descriptor, READ_BYTES) if ready else b""
 
 
 def serve() -> None:
@@ -255,18 +349,23 @@ def serve() -> None:
     # Whatever prints by mistake must not end up between the lines of the protocol.
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    requests = sys.stdin.buffer
+    requests = _Requests(0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    agent = Agent(_has_hung_up(requests))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(0))
+    agent = Agent(_has_hung_up(0))
     try:
         for line in requests:
             message = protocol.decode(line)
             replies.write(protocol.encode(_reply(agent, message)))
             replies.flush()
+            requests.silence_limit_s = agent.silence_limit_s
     except BrokenPipeError:
         return
     finally:
+        # Nothing may cut short what is put back here; a kill -9 leaves it to the next start.
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
         agent.close()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,17 @@ if TYPE_CHECKING:
     from zcdb.experiment.plan import Plan
     from zcdb.experiment.spec import Experiment
     from zcdb.ids import Json
-    from zcdb.records import Environment, Outcome, Run, TrialEnd, TrialStart
+    from zcdb.records import (
+        Environment,
+        Outcome,
+        PlannedCase,
+        PlannedTrial,
+        Run,
+        TrialEnd,
+        TrialStart,
+    )
     from zcdb.runner.execute import Resume, RunResult
+    from zcdb.store.results import RunState
     from zcdb.store.session import Database
 
 EXIT_SOME_FAILED = 3
@@ -34,6 +43,13 @@ DEFAULT_EXPERIMENT = "quickstart"
     "--require-all", is_flag=True, help="Stop before measuring if a case cannot run here."
 )
 @click.option("--wait", is_flag=True, help="Wait while another run measures on this machine.")
+@click.option(
+    "--allow-interface",
+    "allow_interfaces",
+    metavar="NAME",
+    multiple=True,
+    help="Change this interface's settings although it carries the default route or your ssh.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON.")
 def run_command(
     experiment: str,
@@ -43,6 +59,7 @@ def run_command(
     dry_run: bool,
     require_all: bool,
     wait: bool,
+    allow_interfaces: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Run the experiment in FILE, or the shipped one called NAME.
@@ -74,12 +91,12 @@ def run_command(
 
     store = open_database(database)
     try:
-        options = RunOptions(note, resume, require_all, wait)
-        result = _measure(declared, plan, store, options)
+        options = RunOptions(note, resume, require_all, wait, allow_interfaces)
+        result = measure(declared, plan, store, options)
         _print_verdicts(store, result.run_id, as_json)
     finally:
         store.dispose()
-    sys.exit(_exit_code(result))
+    sys.exit(exit_code(result))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,42 +107,55 @@ class RunOptions:
     resume: bool
     require_all: bool
     wait: bool
+    allow_interfaces: tuple[str, ...] = ()
 
 
-def _measure(declared: Experiment, plan: Plan, store: Database, options: RunOptions) -> RunResult:
+def measure(declared: Experiment, plan: Plan, store: Database, options: RunOptions) -> RunResult:
+    """Measure an experiment and record every trial in `store`."""
     from zcdb.cli import progress as showing
     from zcdb.runner.bench import LinkBench
     from zcdb.runner.execute import Execution, Timing, execute
     from zcdb.runner.interrupt import SignalInterruption
+    from zcdb.runner.steering import steering_of
 
-    measure = declared.measure
+    wanted = declared.measure
+    state = _find_resumable(declared, store) if options.resume else None
+    # A run keeps the plan it was stored with, which may have grown since.
+    cases = state.cases if state else plan.all_cases
     execution = Execution(
         experiment=declared.record(),
-        cases=plan.cases,
-        plan=plan.trials,
-        seed=measure.seed,
+        cases=cases,
+        plan=state.plan if state else plan.trials,
+        seed=wanted.seed,
         timing=Timing(
-            measure.duration_ns, measure.discard_ns, measure.sample_ns, measure.bracket_ns
+            wanted.duration_ns,
+            wanted.discard_ns,
+            wanted.sample_ns,
+            wanted.bracket_ns,
+            wanted.rest_ns,
         ),
         note=options.note,
-        resume=_find_resume(declared, store) if options.resume else None,
+        resume=_resume(declared, store, state) if state else None,
+        steering=steering_of(declared, cases),
         is_all_required=options.require_all,
     )
-    progress = showing.for_stderr([case.factors for case in plan.cases], plan.estimated_ns)
+    # A twin is shown as the case that it is.
+    shown = [case.factors for case in plan.cases]
+    progress = showing.for_stderr(shown, plan.estimated_ns)
     bench = LinkBench(
-        declared.link.kind,
-        [case.factors for case in plan.cases],
+        declared.link,
+        [case.factors for case in cases],
         progress.message,
         holder=f"zcdb run {declared.name}",
         is_waiting=options.wait,
+        allow_interfaces=options.allow_interfaces,
     )
     with SignalInterruption() as interruption, progress:
         return execute(execution, bench, StoreRecorder(store), progress, interruption)
 
 
-def _find_resume(declared: Experiment, store: Database) -> Resume:
+def _find_resumable(declared: Experiment, store: Database) -> RunState:
     from zcdb.errors import UsageError
-    from zcdb.runner.execute import Resume
     from zcdb.store import queries, write
 
     state = queries.resumable_run(store, declared.record().id)
@@ -135,8 +165,17 @@ def _find_resume(declared: Experiment, store: Database) -> Resume:
             hint="without --resume a new run begins; 'zcdb list' shows the runs",
         )
     write.fail_interrupted_trials(store, state.run_id)
-    state = queries.resumable_run(store, declared.record().id) or state
-    return Resume(state.run_id, frozenset(state.finished), state.attempts)
+    return queries.resumable_run(store, declared.record().id) or state
+
+
+def _resume(declared: Experiment, store: Database, state: RunState) -> Resume:
+    from zcdb.runner.execute import Resume
+    from zcdb.runner.steering import steering_metric
+    from zcdb.store.queries.method import measured_values
+
+    metric = steering_metric(declared)
+    measured = measured_values(store, state.run_id, metric) if metric else {}
+    return Resume(state.run_id, frozenset(state.finished), state.attempts, measured)
 
 
 class StoreRecorder:
@@ -155,6 +194,12 @@ class StoreRecorder:
     def environment_seen(self, environment: Environment) -> None:
         """Store the facts of a host, once."""
         self._write.add_environment(self._store, environment)
+
+    def plan_extended(
+        self, run_id: str, cases: Sequence[PlannedCase], trials: Sequence[PlannedTrial]
+    ) -> None:
+        """Store cases and places that join the plan."""
+        self._write.extend_plan(self._store, run_id, cases, trials)
 
     def trial_started(self, trial: TrialStart) -> None:
         """Store that a trial begins."""
@@ -181,7 +226,8 @@ def _print_verdicts(store: Database, run_id: str, as_json: bool) -> None:
         click.echo(verdicts.render_text(table))
 
 
-def _exit_code(result: RunResult) -> int:
+def exit_code(result: RunResult) -> int:
+    """Return the exit code of a run, and say on stderr what is left to know."""
     if result.outcome == "interrupted":
         click.echo("Stopped; 'zcdb run --resume' with the same file goes on with it.", err=True)
         return EXIT_INTERRUPTED

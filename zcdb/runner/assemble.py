@@ -1,7 +1,9 @@
 """From what the ends read to a trial's record: values or reasons, flags, raw counts, samples.
 
 Pure: the same edges give the same record for ever.  Every metric comes from the
-same two edges: the first one after the discarded ramp and the last one.
+same two edges: the first one after the discarded ramp and the last one.  What the
+counters say is in `counters`, what limited the trial in `limiter`, whether bytes
+were copied in `proof`; here they are brought together.
 """
 
 from __future__ import annotations
@@ -12,13 +14,17 @@ from itertools import pairwise
 from typing import Any
 
 from zcdb import units
-from zcdb.engine import books
-from zcdb.engine.apis import SENDER_APIS
+from zcdb.engine import books, workloads
 from zcdb.engine.window import Edge
 from zcdb.factors import Factors, file_set
 from zcdb.ids import Json
 from zcdb.records import ENDS, End, Flag, MetricValue, SampleSeries
+from zcdb.runner import limiter, proof
+from zcdb.runner.counter_metrics import PER_PAYLOAD, end_metrics, path_metrics
+from zcdb.runner.counters import EndCounters, end_counts, growth, host_counts, sample_columns
+from zcdb.runner.cpu_metrics import cpu_values, exchange_values
 from zcdb.runner.execute import Measured
+from zcdb.runner.signals import signals
 
 PERTURBATION_LIMIT = 0.02
 
@@ -48,26 +54,100 @@ class Observed:
     ended: Mapping[End, Mapping[str, Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The window of a trial, all differences taken.
+
+    Attributes:
+        edges: of each end, from the first after the ramp on.
+        accounts: the CPU books of each end's host; the same ones where both share it.
+    """
+
+    edges: Mapping[End, Sequence[Edge]]
+    counters: Mapping[End, EndCounters]
+    accounts: Mapping[End, books.Books]
+
+    @property
+    def payload_bytes(self) -> int:
+        """What the receiving application read."""
+        return self.counters["receiver"].own["payload_bytes"]
+
+
 def measured(observed: Observed) -> Measured:
     """Return the record of a trial."""
     edges = _aligned(observed.edges)
-    window = {end: after(edges[end], observed.discard_ns) for end in ENDS}
-    grown = {end: _grown(window[end], end) for end in ENDS}
-    accounts = _books(observed, window)
-    payload_bytes = grown["receiver"]["payload_bytes"]
-    window_ns = grown["receiver"]["at_ns"]
-    values = [
-        *_traffic_values(observed.factors, grown),
-        *(value for end in ENDS for value in _cpu_values(end, accounts[end], payload_bytes)),
-    ]
+    window = _window(observed, edges)
+    proven = _proof(observed, window)
+    limited = limiter.identify(signals(observed.factors, window.counters, window.accounts))
     return Measured(
-        window_ns=window_ns,
-        counts=_counts(observed, grown, accounts),
-        measurements=values,
-        flags=[*_flags(observed, grown), *_unique(accounts)],
-        samples=_samples(observed, edges, len(window["receiver"])),
-        failure=_failure(observed, payload_bytes),
+        window_ns=window.counters["receiver"].window_ns,
+        counts={
+            **_counts(observed, window),
+            "limiter": limited.to_json(),
+            "zero_copy": {
+                **proven.to_json(),
+                "receiver_mapped_bytes": window.counters["receiver"].own.get("mapped_bytes"),
+            },
+        },
+        measurements=_values(observed, window, proven),
+        flags=[*_flags(observed, window, proven, limited), *_unique(window.accounts)],
+        samples=_samples(observed, edges, len(window.edges["receiver"])),
+        failure=_failure(observed, window.payload_bytes),
     )
+
+
+def _window(observed: Observed, edges: Mapping[End, Sequence[Edge]]) -> _Window:
+    kept = {end: after(edges[end], observed.discard_ns) for end in ENDS}
+    counters = {
+        # Where both ends share a host, the first end's agent reads it.
+        end: EndCounters.of(end, kept[end], kept["sender" if observed.shares_host else end])
+        for end in ENDS
+    }
+    return _Window(kept, counters, _books(observed, kept))
+
+
+def _proof(observed: Observed, window: _Window) -> proof.Proof:
+    sender = window.counters["sender"]
+    details = sender.details
+    path = proof.Path(
+        sg=details.offload("sg") if details is not None else None,
+        tx_checksum=details.offload("tx_checksum") if details is not None else None,
+    )
+    return proof.prove(str(observed.factors["api"]), sender.own, path)
+
+
+def _values(observed: Observed, window: _Window, proven: proof.Proof) -> list[MetricValue]:
+    """Return every metric, or the reason why it has no value."""
+    payload_bytes, factors = window.payload_bytes, observed.factors
+    is_exchange = factors["test"] != "stream"
+    values = [
+        *_traffic_values(window.counters, proven),
+        *path_metrics(window.counters["sender"], payload_bytes),
+    ]
+    for end in ENDS:
+        account = window.accounts[end]
+        values += cpu_values(end, account, payload_bytes)
+        values += end_metrics(window.counters[end], account, payload_bytes)
+        if is_exchange:
+            values += exchange_values(end, account, window.counters["sender"].own["transactions"])
+    reasons = workloads.inapplicable(factors)
+    if is_exchange:
+        reasons |= dict.fromkeys(PER_PAYLOAD, reasons["throughput"])
+    return _merged(values, workloads.metrics_of(factors, window.edges), reasons)
+
+
+def _merged(
+    values: Sequence[MetricValue], special: Sequence[MetricValue], reasons: Mapping[str, str]
+) -> list[MetricValue]:
+    """Return the values, a test's own in place of the common ones, and none that cannot be."""
+    own = {(value.metric, value.method) for value in special}
+    common = [value for value in values if (value.metric, value.method) not in own]
+    return [
+        MetricValue(value.metric, value.method, None, reasons[value.metric])
+        if value.metric in reasons
+        else value
+        for value in [*common, *special]
+    ]
 
 
 def after(edges: Sequence[Edge], discard_ns: int) -> Sequence[Edge]:
@@ -80,7 +160,7 @@ def after(edges: Sequence[Edge], discard_ns: int) -> Sequence[Edge]:
 
 def throughput_bps(edges: Sequence[Edge]) -> float:
     """Return the receiver's payload rate between the first and the last of its edges."""
-    grown = _grown(edges, "receiver")
+    grown = growth(edges, "receiver")
     return units.throughput_bps(grown["payload_bytes"], grown["at_ns"])
 
 
@@ -105,12 +185,6 @@ def _aligned(edges: Mapping[End, Sequence[Edge]]) -> dict[End, Sequence[Edge]]:
     return {"sender": sender, "receiver": nearest}
 
 
-def _grown(edges: Sequence[Edge], end: End) -> dict[str, int]:
-    """Return by how much an end's counters, and its clock, grew between first and last edge."""
-    first, last = edges[0].ends[end], edges[-1].ends[end]
-    return {name: last[name] - first[name] for name in first}
-
-
 def _books(observed: Observed, window: Mapping[End, Sequence[Edge]]) -> dict[End, books.Books]:
     """Return the books of each end's host; the same ones where both share it."""
     if not observed.shares_host:
@@ -130,8 +204,8 @@ def _books(observed: Observed, window: Mapping[End, Sequence[Edge]]) -> dict[End
     return {"sender": shared, "receiver": shared}
 
 
-def _traffic_values(factors: Factors, grown: Mapping[End, Mapping[str, int]]) -> list[MetricValue]:
-    sender, receiver = grown["sender"], grown["receiver"]
+def _traffic_values(counters: Mapping[End, EndCounters], proven: proof.Proof) -> list[MetricValue]:
+    sender, receiver = counters["sender"].own, counters["receiver"].own
     return [
         MetricValue(
             "throughput", "", units.throughput_bps(receiver["payload_bytes"], receiver["at_ns"])
@@ -141,58 +215,38 @@ def _traffic_values(factors: Factors, grown: Mapping[End, Mapping[str, int]]) ->
         ),
         MetricValue("call_rate", "", sender["calls"] * 10**9 / sender["at_ns"]),
         MetricValue("retransmits", "", float(sender["retransmits"])),
-        _copied_share(str(factors["api"]), sender),
+        _copied_share(sender, proven),
+        MetricValue(
+            "proven_zero_copy_share",
+            "",
+            proven.proven_share,
+            None if proven.proven_share is not None else proven.sentence,
+        ),
     ]
 
 
-def _copied_share(api: str, sender: Mapping[str, int]) -> MetricValue:
-    if SENDER_APIS[api].proof not in ("completions", "usage-report"):
-        return MetricValue("copied_share", "", None, f"{api} gives no notice of completion")
+def _copied_share(sender: Mapping[str, int], proven: proof.Proof) -> MetricValue:
+    if proven.method not in proof.REPORTS:
+        return MetricValue("copied_share", "", None, "this API gives no notice of completion")
     if not sender["completions"]:
         return MetricValue("copied_share", "", None, "no completion arrived within the window")
     return MetricValue("copied_share", "", sender["copied"] / sender["completions"])
 
 
-def _cpu_values(end: End, account: books.Books, payload_bytes: int) -> list[MetricValue]:
-    values = []
-    for method, cpu_time in account.ends[end].items():
-        values += [
-            _utilisation(f"utilisation_{end}", method, cpu_time, account.window_ns),
-            _service_demand(f"service_demand_{end}", method, cpu_time, payload_bytes),
-        ]
-    values.append(
-        _utilisation(f"contention_{end}", "soak_work", account.contention[end], account.window_ns)
-    )
-    return values
-
-
-def _utilisation(metric: str, method: str, cpu_time: books.CpuTime, window_ns: int) -> MetricValue:
-    if cpu_time.cpu_time_ns is None:
-        return MetricValue(metric, method, None, cpu_time.reason)
-    return MetricValue(metric, method, cpu_time.cpu_time_ns / window_ns)
-
-
-def _service_demand(
-    metric: str, method: str, cpu_time: books.CpuTime, payload_bytes: int
-) -> MetricValue:
-    if cpu_time.cpu_time_ns is None:
-        return MetricValue(metric, method, None, cpu_time.reason)
-    if not payload_bytes:
-        return MetricValue(metric, method, None, "no payload arrived within the window")
-    return MetricValue(
-        metric, method, units.service_demand_us_per_kb(cpu_time.cpu_time_ns, payload_bytes)
-    )
-
-
-def _flags(observed: Observed, grown: Mapping[End, Mapping[str, int]]) -> list[Flag]:
-    sender = grown["sender"]
+def _flags(
+    observed: Observed, window: _Window, proven: proof.Proof, limited: limiter.Limiter
+) -> list[Flag]:
+    sender = window.counters["sender"].own
     flags = []
     if observed.shares_core:
         flags.append(Flag("ends-share-core"))
-    if sender["copied"]:
-        flags.append(Flag("copied", f"{sender['copied']} of {sender['completions']} completions"))
-    if SENDER_APIS[str(observed.factors["api"])].proof == "path":
-        flags.append(Flag("proof-unknown", "the offloads of the path were not looked at"))
+    if proven.is_asked and proven.label == "copied":
+        flags.append(Flag("copied", proven.sentence))
+    if proven.label == "unknown":
+        flags.append(Flag("proof-unknown", proven.sentence))
+    if limited.name == "link rate":
+        flags.append(Flag("link-limited", limited.rule))
+    flags += _throttled(window)
     if sender["retransmits"]:
         flags.append(Flag("retransmits", f"{sender['retransmits']} segments"))
     differences = [text for end in ENDS for text in observed.started[end]["differences"]]
@@ -206,6 +260,12 @@ def _flags(observed: Observed, grown: Mapping[End, Mapping[str, int]]) -> list[F
     if observed.ended["receiver"]["verify_mismatch"]:
         flags.append(Flag("verify-failed"))
     return flags
+
+
+def _throttled(window: _Window) -> list[Flag]:
+    details = [window.counters[end].host_details for end in ENDS]
+    counts = [found.throttles() or 0 for found in details if found is not None]
+    return [Flag("throttled", f"{max(counts)} times")] if any(counts) else []
 
 
 def _unique(accounts: Mapping[End, books.Books]) -> list[Flag]:
@@ -224,30 +284,34 @@ def _failure(observed: Observed, payload_bytes: int) -> str | None:
     return None if payload_bytes else "no payload arrived within the window"
 
 
-def _counts(
-    observed: Observed,
-    grown: Mapping[End, Mapping[str, int]],
-    accounts: Mapping[End, books.Books],
-) -> dict[str, Json]:
-    hosts = {"host": accounts["sender"]} if observed.shares_host else dict(accounts)
+def _counts(observed: Observed, window: _Window) -> dict[str, Json]:
+    accounts = window.accounts
+    hosts: dict[str, End] = (
+        {"host": "sender"} if observed.shares_host else {str(end): end for end in ENDS}
+    )
     return {
-        "window": {end: dict(grown[end]) for end in ENDS},
+        "window": {end: dict(window.counters[end].own) for end in ENDS},
         "totals": {end: dict(observed.ended[end]["totals"]) for end in ENDS},
         "effective": {end: dict(observed.started[end]["effective"]) for end in ENDS},
         "cpu_time": {
             end: {method: asdict(time) for method, time in accounts[end].ends[end].items()}
             for end in ENDS
         },
-        "hosts": {
-            name: {
-                "window_ns": account.window_ns,
-                "cpu_count": account.cpu_count,
-                "tick_resolution_ns": account.tick_resolution_ns,
-                "cpu_time": {method: asdict(time) for method, time in account.host.items()},
-                "cpus": [_cpu_json(book) for book in account.cpus],
-            }
-            for name, account in hosts.items()
+        "network": {end: end_counts(window.counters[end]) for end in ENDS},
+        "kernel": {
+            name: host_counts(window.edges[end], accounts[end]) for name, end in hosts.items()
         },
+        "hosts": {name: _account_json(accounts[end]) for name, end in hosts.items()},
+    }
+
+
+def _account_json(account: books.Books) -> dict[str, Json]:
+    return {
+        "window_ns": account.window_ns,
+        "cpu_count": account.cpu_count,
+        "tick_resolution_ns": account.tick_resolution_ns,
+        "cpu_time": {method: asdict(time) for method, time in account.host.items()},
+        "cpus": [_cpu_json(book) for book in account.cpus],
     }
 
 
@@ -263,9 +327,12 @@ def _samples(
 ) -> SampleSeries:
     """Return every sample, the discarded ones included and marked."""
     columns: dict[str, Sequence[int | float | None]] = {}
-    accounts = _books(observed, edges)
-    for account in accounts.values():
-        columns.update(account.columns)
+    for end, account in _books(observed, edges).items():
+        for name, column in account.columns.items():
+            # Two hosts both have a CPU 0 and a total.
+            is_of_host = name.startswith(("cpu", "host_")) and not observed.shares_host
+            columns[f"{end}_{name}" if is_of_host else name] = column
+    columns |= sample_columns(edges)
     samples = len(edges["receiver"]) - 1
     kept = kept_edges - 1
     columns["kept"] = [0] * (samples - kept) + [1] * kept

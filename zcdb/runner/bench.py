@@ -1,96 +1,75 @@
 """The real bench: two ends of a link, driven through agents.
 
-A loopback link has one agent for both ends, a veth link one in each namespace;
-which of them shares a host is seen from the boot id, never assumed.  On each
-host one agent reads the host's own counters and holds the soakers.
+Which ends share a host is seen from the boot id, never assumed.  On each host
+one agent reads the host's own counters and holds the soakers.
 """
 
 from __future__ import annotations
 
-import time
+import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from statistics import median
 from typing import Any
 
-from zcdb.agent.client import AgentClient
 from zcdb.engine import books
-from zcdb.engine.options import ReceiverOptions, SenderOptions
-from zcdb.engine.window import Edge
-from zcdb.errors import AgentError, EngineError, HostError, LinkError, ZcdbError
+from zcdb.errors import AgentError, EngineError, HostError, ZcdbError
 from zcdb.factors import Factors, FactorValue, file_set, with_defaults
+from zcdb.host import facts as host_facts
+from zcdb.host.settings import restore_leftovers
 from zcdb.ids import Json
-from zcdb.records import ENDS, End, Environment
-from zcdb.runner import assemble, preflight
+from zcdb.records import ENDS, End, Environment, Flag
+from zcdb.runner import assemble, preflight, tool_ends
 from zcdb.runner.cpus import Placement, place
 from zcdb.runner.execute import Measured, Timing
-
-FLOW_TIMEOUT_S = 5.0
-FLOW_POLL_S = 0.002
-START_TIMEOUT_S = 150.0
-WINDOW_SLACK_S = 20.0
-LOCK_POLL_S = 1.0
-START_AHEAD_NS = 20_000_000
-"""Two agents begin a window at one stated time, this far ahead."""
+from zcdb.runner.hosts import Connected, Host, LinkForm, Starter
+from zcdb.runner.settings import CaseSettings, Held
+from zcdb.runner.traffic import Started, Traffic
+from zcdb.runner.windows import Window, agents_of, host_readers, read_window
 
 EFFECT_DURATION_NS = 400_000_000
 EFFECT_PAIRS = 3
-
-VETH_NAMES: Mapping[End, str] = {"sender": "zcdb-tx", "receiver": "zcdb-rx"}
-VETH_ADDRESSES: Mapping[End, str] = {"sender": "10.77.0.1", "receiver": "10.77.0.2"}
-
-
-@dataclass(slots=True)
-class _Host:
-    """One end's side: its agent, where data flows, and the host it is on."""
-
-    agent: AgentClient
-    interface: str
-    address: str
-    environment: Environment
-    readings: Mapping[str, Json]
-
-    @property
-    def boot_id(self) -> str:
-        return str(self.agent.hello["boot_id"])
-
-    @property
-    def cores(self) -> Sequence[Sequence[int]]:
-        cores: Sequence[Sequence[int]] = self.agent.hello["cores"]
-        return cores
+ARPHRD_LOOPBACK = 772
 
 
 class LinkBench:
-    """A bench over a loopback or veth link on this machine.
+    """A bench over a loopback, veth or hosts link.
 
     Args:
-        link: a value of the factor `link`.
+        link: the link as the experiment file states it.
         cases: the declared factors of the plan's cases; they decide what preflight looks at.
         tell: called with sentences that a person should know.
         holder: who measures, for the host's lock.
         is_waiting: wait for the lock instead of refusing.
+        allow_interfaces: interfaces whose settings may be changed although they carry the
+            default route or the control connection.
     """
 
     def __init__(
         self,
-        link: str,
+        link: LinkForm,
         cases: Sequence[Factors],
         tell: Callable[[str], None],
         *,
         holder: str,
         is_waiting: bool = False,
+        allow_interfaces: Sequence[str] = (),
     ) -> None:
         self._link = link
         self._cases = [with_defaults(case) for case in cases]
         self._tell = tell
-        self._holder = holder
-        self._is_waiting = is_waiting
-        self._agents: list[AgentClient] = []
-        self._hosts: dict[End, _Host] = {}
+        self._starter = Starter(link, self._cases, holder, tell, is_waiting=is_waiting)
+        self._connected = Connected({})
+        self._settings = CaseSettings({}, allow_interfaces, tell)
         self._bracket: dict[End, books.Idle] | None = None
-        self._link_failure: str | None = None
         self._soaking: dict[str, Mapping[str, Any]] = {}
         self._findings: list[preflight.Finding] = []
+        # Only the sender of this run may connect to its receiver, where others could try.
+        self._token = secrets.token_hex(16)
+
+    @property
+    def _hosts(self) -> Mapping[End, Host]:
+        return self._connected.hosts
 
     # -- life -------------------------------------------------------------------------------
 
@@ -104,100 +83,71 @@ class LinkBench:
         self._check()
 
     def _start(self) -> None:
-        agents = self._start_agents()
-        self._hosts = {end: self._host(end, agent) for end, agent in agents.items()}
+        self._connected = self._starter.start()
+        self._settings.attach(self._hosts)
         is_pinned = all(str(case["pinning"]) != "none" for case in self._cases)
-        for agent in self._host_readers():
+        for agent in host_readers(self._hosts):
             cpus = sorted(cpu for core in agent.hello["cores"] for cpu in core)
             self._soaking[agent.hello["boot_id"]] = agent.request(
                 "start_soak", cpus=cpus, is_isolated=None if is_pinned else False
             )
 
-    def _start_agents(self) -> dict[End, AgentClient]:
-        sender = self._new_agent("the agent" if self._link == "loopback" else "the sender's agent")
-        self._take_lock(sender)
-        if self._link == "loopback":
-            return {"sender": sender, "receiver": sender}
-        receiver = self._new_agent("the receiver's agent")
-        try:
-            self._make_veth(sender, receiver)
-        except LinkError as error:
-            # The cases are recorded as unsupported, with this reason and this host's facts.
-            self._link_failure = error.message
-        return {"sender": sender, "receiver": receiver}
-
-    def _make_veth(self, sender: AgentClient, receiver: AgentClient) -> None:
-        sender.request("enter_namespace")
-        receiver.request("enter_namespace", partner_pid=sender.hello["pid"])
-        sender.request(
-            "make_veth",
-            name=VETH_NAMES["sender"],
-            address=f"{VETH_ADDRESSES['sender']}/24",
-            peer_name=VETH_NAMES["receiver"],
-            peer_address=f"{VETH_ADDRESSES['receiver']}/24",
-            peer_pid=receiver.hello["pid"],
-        )
-
-    def _new_agent(self, name: str) -> AgentClient:
-        agent = AgentClient.start_local(name)
-        self._agents.append(agent)
-        return agent
-
-    def _take_lock(self, agent: AgentClient) -> None:
-        is_told = False
-        while True:
-            answer = agent.request("lock", holder=f"{self._holder}, process {agent.hello['pid']}")
-            if answer["taken"]:
-                return
-            if not self._is_waiting:
-                raise HostError(
-                    f"another run measures on this machine: {answer['holder']}",
-                    hint="two at once would disturb each other; --wait waits for its end",
-                )
-            if not is_told:
-                self._tell(f"waiting for another run on this machine: {answer['holder']}")
-                is_told = True
-            time.sleep(LOCK_POLL_S)
-
-    def _host(self, end: End, agent: AgentClient) -> _Host:
-        is_loopback = self._link == "loopback"
-        interface = "lo" if is_loopback else VETH_NAMES[end]
-        answer = agent.request("facts", interface=interface)
-        return _Host(
-            agent,
-            interface,
-            "127.0.0.1" if is_loopback else VETH_ADDRESSES[end],
-            Environment(answer["facts"]),
-            answer["readings"],
-        )
-
     def _check(self) -> None:
         needed = max((_memory_bytes(case) for case in self._cases), default=0)
-        apis = frozenset(str(case["api"]) for case in self._cases)
+        apis = frozenset(str(case.get("api", "")) for case in self._cases)
         for host in {host.boot_id: host for host in self._hosts.values()}.values():
             facts: Mapping[str, Any] = host.environment.facts
-            self._findings = preflight.check_host(facts, host.readings, needed, apis)
-            for finding in self._findings:
-                if finding.is_fatal:
-                    raise HostError(finding.sentence)
-                self._tell(f"note: {finding.sentence}")
+            self._findings += preflight.check_host(facts, host.readings, needed, apis)
+        if self._link.kind == "hosts":
+            self._findings += preflight.check_link(
+                {end: host.environment.facts.get("interface") for end, host in self._hosts.items()}
+            )
+        for finding in self._findings:
+            if finding.is_fatal:
+                raise HostError(finding.sentence)
+            self._tell(f"note: {finding.sentence}")
 
     def close(self) -> None:
-        """End all agents; their namespaces, links and processes go with them.  Idempotent."""
-        while self._agents:
-            self._agents.pop().close()
-        self._hosts = {}
+        """End all agents; settings are put back, links and processes go with them.  Idempotent.
+
+        An agent puts its settings back when its input ends.  What one could not, because it
+        had to be killed, is done here; on another machine its next start does it.
+        """
+        agents = self._starter.agents
+        while agents:
+            agents.pop().close()
+        if self._hosts:
+            for restoration in restore_leftovers():
+                if restoration.leftover.state == "left":
+                    self._tell(f"note: {restoration.sentence}")
+                    for value in restoration.values:
+                        self._tell(f"note: {value.sentence}")
+        self._connected = Connected({})
         self._bracket = None
 
     def recover(self) -> None:
-        """Stop what a failed trial left running; start anew what has died."""
+        """Stop what a failed trial left running; start anew what has died.
+
+        Raises:
+            ZcdbError: if a host is gone, or is not the same any more.
+        """
         self._bracket = None
         try:
-            for agent in self._agents:
+            for agent in self._starter.agents:
                 agent.request("kill")
         except AgentError:
+            before = self.environments()
             self.close()
             self._start()
+            self._check_same(before)
+
+    def _check_same(self, before: Mapping[End, Environment]) -> None:
+        for end, environment in self.environments().items():
+            if environment.id != before[end].id:
+                raise HostError(
+                    f"the {end}'s host came back changed, so the run cannot go on as it was",
+                    hint="'zcdb run --resume' goes on with it as it is now",
+                )
 
     # -- what the bench is ------------------------------------------------------------------
 
@@ -212,22 +162,35 @@ class LinkBench:
             facts: Mapping[str, Any] = host.environment.facts
             context[f"{end}_kernel"] = facts["kernel"]["release"]
             context[f"{end}_cpu"] = facts["cpu"]["model"]
-            context[f"{end}_nic"] = self._link
-            context[f"{end}_driver"] = "loopback" if self._link == "loopback" else "veth"
+            context |= _card(end, self._link.kind, facts.get("interface") or {})
         return context
 
     def unsupported(self, factors: Factors) -> str | None:
-        """Return why a case cannot run here, or None."""
-        if self._link_failure is not None:
-            return self._link_failure
+        """Return why a case cannot run here, or None.
+
+        Raises:
+            ZcdbError: if its settings make no sense, or may not be made on this interface.
+        """
+        if self._connected.failure is not None:
+            return self._connected.failure
         filled = with_defaults(factors)
         placement = self._place(filled)
         if isinstance(placement, str):
             return placement
-        for host in self._hosts.values():
-            reason: str | None = host.agent.request("unsupported", factors=filled)
+        for end, host in self._hosts.items():
+            reason: str | None = self._missing(host, filled)
+            reason = reason or tool_ends.unsupported(host, end, filled)
             if reason is not None:
                 return reason
+        return self._settings.unsupported(filled)
+
+    def _missing(self, host: Host, factors: Factors) -> str | None:
+        """Return which interface or address of an end a case lacks, or None."""
+        wanted, family = int(factors["interfaces"]), str(factors["address_family"])
+        if len(host.interfaces) < wanted:
+            return f"interfaces = {wanted}: a {self._link.kind} link has {len(host.interfaces)}"
+        if len(host.addresses.get(family, ())) < wanted:
+            return f"address_family = {family}: {host.interfaces[0]} has no such address"
         return None
 
     def _shares_host(self) -> bool:
@@ -236,13 +199,6 @@ class LinkBench:
     def _place(self, factors: Factors) -> Placement | str:
         cores = {end: host.cores for end, host in self._hosts.items()}
         return place(str(factors["pinning"]), cores, self._shares_host())
-
-    def _host_readers(self) -> list[AgentClient]:
-        """Return one agent per host: the first end's."""
-        readers: dict[str, AgentClient] = {}
-        for host in self._hosts.values():
-            readers.setdefault(host.boot_id, host.agent)
-        return list(readers.values())
 
     # -- once per run -----------------------------------------------------------------------
 
@@ -255,8 +211,38 @@ class LinkBench:
             ],
             "hosts": {end: dict(host.readings) for end, host in self._hosts.items()},
             "preflight": [finding.sentence for finding in self._findings],
+            "settings": self._settings.readings(),
             "soaker_effect": self._soaker_effect(cases[0], timing),
         }
+
+    def final_readings(self) -> Mapping[str, Json]:
+        """Return what only the end of a run tells.  Puts the settings back.
+
+        Returns:
+            environment_changed: a sentence for each fact of a host that is not as it was;
+            settings_not_restored: one for each setting that is not.
+        """
+        try:
+            self._settings.restore()
+            changed: Json = self._changes()
+        except ZcdbError as error:
+            changed = [f"not looked at: {error.message}"]
+        return {
+            "environment_changed": changed,
+            "settings_not_restored": list(self._settings.not_restored),
+        }
+
+    def _changes(self) -> list[Json]:
+        sentences: list[Json] = []
+        for agent in agents_of(self._hosts):
+            ends = [end for end, host in self._hosts.items() if host.agent is agent]
+            host = self._hosts[ends[0]]
+            now = agent.request("facts", interface=host.interfaces[0], is_bandwidth_measured=False)
+            sentences += [
+                f"{' and '.join(ends)}: {sentence}"
+                for sentence in host_facts.changes(host.environment.facts, now["facts"])
+            ]
+        return sentences
 
     def _soaker_effect(self, factors: Factors, timing: Timing) -> Json:
         """Return the throughput of one case with and without soakers, in alternation."""
@@ -286,35 +272,40 @@ class LinkBench:
         return {**rates, "median_ratio": ratio, "case": dict(factors)}
 
     def _throughput(self, factors: Factors, timing: Timing, is_soaked: bool) -> float:
-        self._start_ends(with_defaults(factors))
-        edges = self._window(
-            timing.discard_ns + timing.duration_ns, timing.sample_ns, is_soaked=is_soaked
-        )
-        self._stop_ends()
-        return assemble.throughput_bps(assemble.after(edges["receiver"], timing.discard_ns))
+        filled = with_defaults(factors)
+        held = self._settings.apply(filled)
+        self._start_ends(filled, held, timing)
+        window = self._window(timing, is_soaked=is_soaked)
+        self._traffic(filled, timing).stop()
+        kept = assemble.after(window.edges["receiver"], timing.discard_ns)
+        rate_bps = assemble.throughput_bps(kept)
+        if not rate_bps:
+            raise EngineError("no payload arrived within the window")
+        return rate_bps
 
     # -- a trial ----------------------------------------------------------------------------
 
     def measure(self, factors: Factors, timing: Timing) -> Measured:
-        """Run one trial: bracket, connect, ramp, window, stop, bracket.
+        """Run one trial: settings, bracket, connect, ramp, window, stop, bracket.
 
         Raises:
             ZcdbError: if it fails before the window has been read.
         """
         filled = with_defaults(factors)
-        before = self._bracket or self._idle(timing)
+        held = self._settings.apply(filled)
+        before = self._bracket if self._bracket and not held.changes_idle else self._idle(timing)
         self._bracket = None
         placement = self._place(filled)
         if isinstance(placement, str):
             raise EngineError(placement)
-        started = self._start_ends(filled)
-        edges = self._window(timing.discard_ns + timing.duration_ns, timing.sample_ns)
-        ended = self._stop_ends()
+        started = self._start_ends(filled, held, timing)
+        window = self._window(timing, filled)
+        ended = self._traffic(filled, timing).stop()
         after = self._bracket = self._idle(timing)
-        return assemble.measured(
+        measured = assemble.measured(
             assemble.Observed(
-                factors=filled,
-                edges=edges,
+                factors=tool_ends.as_endpoints(filled),
+                edges=window.edges,
                 discard_ns=timing.discard_ns,
                 before=before,
                 after=after,
@@ -325,109 +316,76 @@ class LinkBench:
                 ended=ended,
             )
         )
+        measured = tool_ends.finished(measured, filled, started, ended)
+        return _with_conditions(measured, held, window)
 
     def _idle(self, timing: Timing) -> dict[End, books.Idle]:
         """Read an idle bracket on each host and return its calibration for each end."""
-        edges = self._window(timing.bracket_ns, timing.sample_ns)
+        edges = read_window(self._hosts, timing.bracket_ns, timing.sample_ns).edges
         idle: dict[str, books.Idle] = {}
         for end, host in self._hosts.items():
             # Only the edges of the agent that reads the host have soakers in them.
             idle.setdefault(host.boot_id, books.calibrate(edges[end]))
         return {end: idle[host.boot_id] for end, host in self._hosts.items()}
 
-    def _start_ends(self, factors: Factors) -> dict[End, Mapping[str, Any]]:
+    def _start_ends(self, factors: Factors, held: Held, timing: Timing) -> Started:
         placement = self._place(factors)
         assert isinstance(placement, Placement)  # noqa: S101 (unsupported cases are not run)
-        receiver, sender = self._hosts["receiver"], self._hosts["sender"]
-        receiver_options = ReceiverOptions.from_factors(
-            factors, address=receiver.address, **self._where(receiver, placement.cpus["receiver"])
-        )
-        listening = receiver.agent.request(
-            "start_receiver", START_TIMEOUT_S, options=asdict(receiver_options)
-        )
-        sender_options = SenderOptions.from_factors(
-            factors,
-            address=receiver.address,
-            ports=listening["ports"],
-            **self._where(sender, placement.cpus["sender"]),
-        )
-        connected = sender.agent.request(
-            "start_sender", START_TIMEOUT_S, options=asdict(sender_options)
-        )
-        sender.agent.request("go", end="sender")
-        receiving = self._await_flow(sender, receiver)
-        return {
-            "sender": {
-                "effective": connected["effective"],
-                "differences": sender_options.differences(connected["effective"]),
-            },
-            "receiver": {
-                "effective": receiving["effective"],
-                "differences": receiver_options.differences(receiving["effective"]),
-            },
-        }
+        return self._traffic(factors, timing).start(factors, placement, held.pacing_bps)
 
-    def _where(self, host: _Host, cpus: tuple[int, ...] | None) -> dict[str, Any]:
-        """Return the options that place an endpoint: its CPUs, and the groups it joins.
-
-        An isolated load must be pinned: one that moved would compete with the soakers of the
-        other CPUs' groups.
-        """
-        soaking = self._soaking[host.boot_id]
-        paths: Mapping[str, Sequence[str]] = soaking["cgroup_paths"]
-        if not paths or (cpus is None and soaking["is_isolated"]):
-            return {"cpus": cpus or ()}
-        cpu = str(cpus[0]) if cpus is not None else next(iter(paths))
-        return {"cpus": cpus or (), "cgroup_paths": tuple(paths[cpu])}
-
-    def _await_flow(self, sender: _Host, receiver: _Host) -> Mapping[str, Any]:
-        """Wait until bytes arrive: a window that begins before measures nothing.
-
-        Raises:
-            EngineError: if none does, or if an endpoint has died meanwhile.
-        """
-        deadline = time.monotonic() + FLOW_TIMEOUT_S
-        while True:
-            state: Mapping[str, Any] = receiver.agent.request("state", end="receiver")
-            if state["reading"]["payload_bytes"]:
-                return state
-            sender.agent.request("state", end="sender")
-            if time.monotonic() > deadline:
-                raise EngineError(
-                    f"no byte arrived at the receiver within {FLOW_TIMEOUT_S:g} s of the start"
-                )
-            time.sleep(FLOW_POLL_S)
-
-    def _stop_ends(self) -> dict[End, Mapping[str, Any]]:
-        return {end: self._hosts[end].agent.request("stop", end=end) for end in ENDS}
+    def _traffic(self, factors: Factors, timing: Timing) -> Traffic:
+        is_guarded = self._link.kind == "hosts"
+        guards = {"token": self._token} if is_guarded else {}
+        own = Traffic(self._hosts, self._soaking, guards, _port_range(self._link.ports))
+        return tool_ends.traffic(own, factors, timing)
 
     def _window(
-        self, duration_ns: int, sample_ns: int, *, is_soaked: bool = True
-    ) -> dict[End, tuple[Edge, ...]]:
-        """Read one window at both ends; an end without an agent of its own shares the edges."""
-        readers = self._host_readers()
-        agents = list({id(host.agent): host.agent for host in self._hosts.values()}.values())
-        start_at_ns = None
-        if len(agents) > 1 and self._shares_host():
-            start_at_ns = time.monotonic_ns() + START_AHEAD_NS
-        numbers = [
-            agent.begin(
-                "window",
-                duration_ns=duration_ns,
-                sample_ns=sample_ns,
-                # The last CPU, in brackets and windows alike, so that its cost cancels out.
-                sampler_cpu=max(cpu for core in agent.hello["cores"] for cpu in core),
-                is_host_read=agent in readers,
-                is_soaked=is_soaked,
-                start_at_ns=start_at_ns,
-            )
-            for agent in agents
-        ]
-        edges: dict[int, tuple[Edge, ...]] = {}
-        for agent, number in zip(agents, numbers, strict=True):
-            answer = agent.finish(number, duration_ns / 10**9 + WINDOW_SLACK_S)
-            edges[id(agent)] = tuple(Edge.from_json(edge) for edge in answer["edges"])
-        return {end: edges[id(host.agent)] for end, host in self._hosts.items()}
+        self, timing: Timing, factors: Factors | None = None, *, is_soaked: bool = True
+    ) -> Window:
+        return read_window(
+            self._hosts,
+            timing.discard_ns + timing.duration_ns,
+            timing.sample_ns,
+            is_soaked=is_soaked,
+            discard_ns=timing.discard_ns,
+            factors=factors,
+        )
+
+
+def _with_conditions(measured: Measured, held: Held, window: Window) -> Measured:
+    """Add to a trial's record what was set for it and how the hosts' windows lay."""
+    settings: dict[str, Json] = {end: dict(records) for end, records in held.records.items()}
+    counts: dict[str, Json] = {**measured.counts, "settings": settings}
+    flags = list(measured.flags)
+    if held.pacing_bps:
+        flags.append(Flag("rate-by-pacing", f"{held.pacing_bps} bit/s over all streams"))
+    alignment = window.alignment
+    if alignment is not None:
+        counts["clock"] = asdict(alignment)
+        if alignment.is_off(measured.window_ns):
+            detail = f"{alignment.late_ns} ns apart, give or take {alignment.uncertainty_ns} ns"
+            flags.append(Flag("clock-offset", detail))
+    return replace(measured, counts=counts, flags=flags)
+
+
+def _card(end: End, link: str, interface: Mapping[str, Any]) -> dict[str, FactorValue]:
+    """Return the observed factors of an end's interface."""
+    if link != "hosts":
+        return {f"{end}_nic": link, f"{end}_driver": link}
+    is_loopback = interface.get("type") == ARPHRD_LOOPBACK
+    driver = interface.get("driver") or ("loopback" if is_loopback else "unknown")
+    card: dict[str, FactorValue] = {
+        f"{end}_nic": str(interface.get("model") or driver),
+        f"{end}_driver": str(driver),
+    }
+    if interface.get("link_speed_bps"):
+        card[f"{end}_link_speed"] = str(interface["link_speed_bps"])
+    return card
+
+
+def _port_range(text: str) -> tuple[int, int] | None:
+    low, dash, high = text.partition("-")
+    return (int(low), int(high)) if dash else None
 
 
 def _memory_bytes(factors: Factors) -> int:

@@ -1,5 +1,8 @@
 """Walk a plan: every planned repetition ends with exactly one final attempt.
 
+Unless the experiment lets the run decide: then what it does not need is left, and what it
+needs more joins the plan (`zcdb.runner.steering`).
+
 The bench is whatever can measure a case: the real one drives agents, the tests
 script one.  Every record goes to the recorder as soon as it exists, a trial's
 start before anything is measured, so that a crash at any moment loses nothing
@@ -11,120 +14,40 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Protocol
 
 from zcdb import __version__
 from zcdb.errors import HostError, ZcdbError
-from zcdb.factors import Factors, FactorValue
 from zcdb.ids import Json
 from zcdb.records import (
-    End,
-    Environment,
     ExperimentText,
-    Flag,
     MetricValue,
     Outcome,
     PlannedCase,
     PlannedTrial,
     Run,
-    SampleSeries,
     Status,
     TrialEnd,
     TrialStart,
 )
 from zcdb.runner.interrupt import Interrupted, Interruption
+from zcdb.runner.parts import Bench, Measured, Progress, Recorder, Timing
+from zcdb.runner.steering import Steering
 
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """How long each part of a trial takes."""
-
-    duration_ns: int
-    discard_ns: int
-    sample_ns: int
-    bracket_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What a bench found out about one case.
-
-    Attributes:
-        failure: why the trial failed though a window was reached; None if it is good.
-    """
-
-    window_ns: int
-    counts: Mapping[str, Json]
-    measurements: Sequence[MetricValue]
-    flags: Sequence[Flag]
-    samples: SampleSeries
-    failure: str | None = None
-
-
-class Bench(Protocol):
-    """Something that can measure cases."""
-
-    def open(self) -> None:
-        """Make ready: agents, link, lock, soakers.  Raises `ZcdbError` if it cannot."""
-
-    def close(self) -> None:
-        """Give everything back.  Idempotent, and safe after a failed `open`."""
-
-    def recover(self) -> None:
-        """Make ready again after a trial that failed."""
-
-    def environments(self) -> Mapping[End, Environment]:
-        """Return the facts of both ends' hosts."""
-
-    def context(self) -> Mapping[str, FactorValue]:
-        """Return the observed factors that belong to a case."""
-
-    def unsupported(self, factors: Factors) -> str | None:
-        """Return why a case cannot run here, or None."""
-
-    def readings(self, cases: Sequence[Factors], timing: Timing) -> Mapping[str, Json]:
-        """Return what is measured once per run, with the runnable cases to choose from."""
-
-    def measure(self, factors: Factors, timing: Timing) -> Measured:
-        """Run one trial.  Raises `ZcdbError` if it fails before there is anything to keep."""
-
-
-class Recorder(Protocol):
-    """Where records go; each call returns once its record is safe."""
-
-    def run_started(self, run: Run) -> None:
-        """Take a new run, before anything is measured."""
-
-    def environment_seen(self, environment: Environment) -> None:
-        """Take the facts of a host; the same ones again are no news."""
-
-    def trial_started(self, trial: TrialStart) -> None:
-        """Take a trial that begins now."""
-
-    def trial_ended(self, end: TrialEnd) -> None:
-        """Take how a trial ended."""
-
-    def run_ended(self, run_id: str, outcome: Outcome, readings: Mapping[str, Json]) -> None:
-        """Take the end of a run."""
-
-
-class Progress(Protocol):
-    """Who is told how far a run has come."""
-
-    def started(self, total: int, done: int) -> None:
-        """The run begins: `total` planned trials, of which `done` are already final."""
-
-    def trial_begins(self, planned: PlannedTrial, factors: Factors) -> None:
-        """A trial begins."""
-
-    def trial_done(self, planned: PlannedTrial, factors: Factors, end: TrialEnd) -> None:
-        """A trial has ended and is recorded."""
-
-    def message(self, text: str) -> None:
-        """Something a person should know."""
+__all__ = [
+    "Bench",
+    "Execution",
+    "Measured",
+    "Progress",
+    "Recorder",
+    "Resume",
+    "RunResult",
+    "Timing",
+    "execute",
+    "new_run_id",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +57,14 @@ class Resume:
     Attributes:
         finished: (plan_key, repetition) that have a final attempt.
         attempts: (plan_key, repetition) -> attempts made so far.
+        measured: (plan_key, repetition) -> what finished trials measured of the metric that
+            steers the run; empty where nothing does.
     """
 
     run_id: str
     finished: frozenset[tuple[str, int]]
     attempts: Mapping[tuple[str, int], int]
+    measured: Mapping[tuple[str, int], Sequence[MetricValue]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +72,8 @@ class Execution:
     """What is executed: an experiment, its plan, and where to go on.
 
     Attributes:
+        steering: decides after each block whether to stop or to measure more; None to carry
+            out the plan as it is.
         is_all_required: stop before anything is recorded if a case cannot run here.
     """
 
@@ -156,6 +84,7 @@ class Execution:
     timing: Timing
     note: str = ""
     resume: Resume | None = None
+    steering: Steering | None = None
     is_all_required: bool = False
 
 
@@ -222,6 +151,9 @@ class _Walk:
         self._recorder = recorder
         self._progress = progress
         self._factors = {case.plan_key: case.factors for case in execution.cases}
+        self._plan = list(execution.plan)
+        self._reasons: dict[str, str | None] = {}
+        self._decided: dict[str, Json] = {}
         self._environments = bench.environments()
         self._context = bench.context()
         self._attempts = dict(execution.resume.attempts) if execution.resume else {}
@@ -229,23 +161,28 @@ class _Walk:
         self._result = RunResult(execution.resume.run_id if execution.resume else new_run_id())
 
     def run(self) -> RunResult:
-        """Walk the plan to its end, or to an interruption."""
+        """Walk the plan to its end, to where the rest is not needed, or to an interruption."""
         todo = self._todo()
-        reasons = self._unsupported(todo)
+        self._find_unsupported(todo)
+        self._check_all_can_run()
         for environment in self._environments.values():
             self._recorder.environment_seen(environment)
         if self._execution.resume is None:
             self._recorder.run_started(self._new_run())
-        self._progress.started(len(self._execution.plan), len(self._execution.plan) - len(todo))
+        self._progress.started(len(self._plan), len(self._plan) - len(todo))
         readings: Mapping[str, Json] = {}
         try:
-            runnable = self._record_unsupported(todo, reasons)
+            if self._execution.steering is None:
+                self._record_unsupported(todo)
+            runnable = [place for place in todo if self._reasons[place.plan_key] is None]
             if runnable:
                 cases = [self._factors[planned.plan_key] for planned in runnable]
                 with self._interruption.allowed():
                     readings = self._bench.readings(cases, self._execution.timing)
-            for planned in runnable:
-                self._run_trial(planned)
+            if self._execution.steering is None:
+                self._run_trials(runnable)
+            else:
+                self._run_steered(todo, self._execution.steering)
             self._result.outcome = "finished"
         except Interrupted:
             self._fail_open_trial("interrupted")
@@ -258,8 +195,59 @@ class _Walk:
             self._fail_open_trial("interrupted")
             self._recorder.run_ended(self._result.run_id, "failed", readings)
             raise
+        readings = {**readings, **self._decided, **self._final_readings()}
         self._recorder.run_ended(self._result.run_id, self._result.outcome, readings)
         return self._result
+
+    def _final_readings(self) -> Mapping[str, Json]:
+        """Return what the bench knows at the end only; a host that has died says nothing more."""
+        try:
+            return self._bench.final_readings()
+        except ZcdbError as error:
+            return {"final_readings_reason": error.message}
+
+    def _run_steered(self, todo: Sequence[PlannedTrial], steering: Steering) -> None:
+        """Measure block by block, deciding after each; what a case cannot do is found on the way.
+
+        A resumed run decides first: it may have been stopped after its last block.
+        """
+        for (plan_key, repetition), values in self._measured_before().items():
+            steering.saw(plan_key, repetition, values)
+        left = list(todo)
+        while self._is_more_needed(left, steering):
+            block = left[0].block
+            now = [planned for planned in left if planned.block == block]
+            left = left[len(now) :]
+            self._record_unsupported(now)
+            self._run_trials(place for place in now if self._reasons[place.plan_key] is None)
+
+    def _measured_before(self) -> Mapping[tuple[str, int], Sequence[MetricValue]]:
+        return self._execution.resume.measured if self._execution.resume else {}
+
+    def _is_more_needed(self, left: list[PlannedTrial], steering: Steering) -> bool:
+        """Return whether a block is to be measured; lets new ones join the plan and `left`."""
+        done = len(self._plan) - len(left)
+        if left and done and left[0].block == self._plan[done - 1].block:
+            # Resumed in the middle of a block: decisions come after whole blocks only.
+            return True
+        decision = steering.decide(self._plan, done)
+        if decision.text:
+            self._progress.message(decision.text)
+        if decision.reading is not None:
+            self._decided |= decision.reading
+        if decision.word == "more":
+            self._extend(decision.cases, decision.trials)
+            left += decision.trials
+        return bool(left) and decision.word != "enough"
+
+    def _extend(self, cases: Sequence[PlannedCase], trials: Sequence[PlannedTrial]) -> None:
+        """Let cases and places join the plan."""
+        self._recorder.plan_extended(self._result.run_id, cases, trials)
+        self._factors |= {case.plan_key: case.factors for case in cases}
+        done = len(self._plan)
+        self._plan += trials
+        self._find_unsupported(trials)
+        self._progress.started(len(self._plan), done)
 
     def _new_run(self) -> Run:
         execution = self._execution
@@ -278,35 +266,34 @@ class _Walk:
         finished = self._execution.resume.finished if self._execution.resume else frozenset()
         return [
             planned
-            for planned in self._execution.plan
+            for planned in self._plan
             if (planned.plan_key, planned.repetition) not in finished
         ]
 
-    def _unsupported(self, todo: Sequence[PlannedTrial]) -> dict[str, str | None]:
-        """Return plan_key -> why that case cannot run here."""
-        reasons = {
-            plan_key: self._bench.unsupported(self._factors[plan_key])
-            for plan_key in dict.fromkeys(planned.plan_key for planned in todo)
-        }
-        first = next((reason for reason in reasons.values() if reason is not None), None)
-        if first is not None and self._execution.is_all_required:
-            count = sum(reason is not None for reason in reasons.values())
+    def _find_unsupported(self, todo: Sequence[PlannedTrial]) -> None:
+        """Find out which cases cannot run here, and why."""
+        for plan_key in dict.fromkeys(planned.plan_key for planned in todo):
+            self._reasons[plan_key] = self._bench.unsupported(self._factors[plan_key])
+
+    def _check_all_can_run(self) -> None:
+        reasons = [reason for reason in self._reasons.values() if reason is not None]
+        if reasons and self._execution.is_all_required:
             raise HostError(
-                f"{count} of {len(reasons)} cases cannot run here: {first}",
+                f"{len(reasons)} of {len(self._reasons)} cases cannot run here: {reasons[0]}",
                 hint="without --require-all such cases are recorded and left out",
             )
-        return reasons
 
-    def _record_unsupported(
-        self, todo: Sequence[PlannedTrial], reasons: Mapping[str, str | None]
-    ) -> list[PlannedTrial]:
-        """Record every trial that cannot run here, with the reason; return the others."""
+    def _record_unsupported(self, todo: Iterable[PlannedTrial]) -> None:
+        """Record every trial that cannot run here, with the reason."""
         for planned in todo:
-            reason = reasons[planned.plan_key]
+            reason = self._reasons[planned.plan_key]
             if reason is not None:
                 self._begin(planned)
                 self._end(planned, "unsupported", reason=reason)
-        return [planned for planned in todo if reasons[planned.plan_key] is None]
+
+    def _run_trials(self, runnable: Iterable[PlannedTrial]) -> None:
+        for planned in runnable:
+            self._run_trial(planned)
 
     def _begin(self, planned: PlannedTrial) -> None:
         key = (planned.plan_key, planned.repetition)
@@ -355,6 +342,7 @@ class _Walk:
     def _run_trial(self, planned: PlannedTrial) -> None:
         factors = self._factors[planned.plan_key]
         self._progress.trial_begins(planned, factors)
+        self._rest()
         self._begin(planned)
         try:
             with self._interruption.allowed():
@@ -366,7 +354,16 @@ class _Walk:
         if measured.failure is not None:
             self._end(planned, "failed", reason=measured.failure, measured=measured)
         else:
+            if self._execution.steering is not None:
+                self._execution.steering.saw(
+                    planned.plan_key, planned.repetition, measured.measurements
+                )
             self._end(planned, "ok", measured=measured)
+
+    def _rest(self) -> None:
+        if self._execution.timing.rest_ns:
+            with self._interruption.allowed():
+                time.sleep(self._execution.timing.rest_ns / 10**9)
 
     def _fail_open_trial(self, reason: str) -> None:
         if self._open_trial is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from zcdb import units
+from zcdb.records import ENDS, End
 
 MEMORY_RESERVE_BYTES = 256 * 1024 * 1024
 TRUSTED_CLOCKS = ("tsc", "arch_sys_counter")
@@ -48,6 +49,36 @@ def check_host(
         _optmem((facts.get("sysctls") or {}).get("net.core.optmem_max"), apis),
     ]
     return [finding for finding in findings if finding is not None]
+
+
+def check_link(interfaces: Mapping[End, Any]) -> list[Finding]:
+    """Return what should be known about the interfaces of two hosts before measuring over them.
+
+    Args:
+        interfaces: each end's `interface` in the facts; what it does not say is not judged.
+    """
+    known = {end: interface or {} for end, interface in interfaces.items()}
+    findings = [_differing(known, "mtu", "MTU"), _differing(known, "link_speed_bps", "speed")]
+    findings += [_half_duplex(end, interface) for end, interface in known.items()]
+    return [finding for finding in findings if finding is not None]
+
+
+def _differing(known: Mapping[End, Mapping[str, Any]], key: str, name: str) -> Finding | None:
+    sender, receiver = (known[end].get(key) for end in ENDS)
+    if sender is None or receiver is None or sender == receiver:
+        return None
+    show = units.format_bps if key.endswith("_bps") else str
+    return Finding(
+        "link",
+        f"the {name} of the sender's interface is {show(sender)}, of the receiver's"
+        f" {show(receiver)}: packets may be split, dropped or queued on the way",
+    )
+
+
+def _half_duplex(end: End, interface: Mapping[str, Any]) -> Finding | None:
+    if interface.get("duplex") != "half":
+        return None
+    return Finding("link", f"the {end}'s interface is at half duplex: a cable or switch is wrong")
 
 
 def _memory(available: int | None, needed_bytes: int) -> Finding | None:
