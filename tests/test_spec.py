@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from zcdb import factors
 from zcdb.errors import ExperimentError
 from zcdb.experiment import spec
+from zcdb.experiment.fields import SETTING_TABLES
 from zcdb.experiment.plan import make_plan
 from zcdb.experiment.positions import Position, locate
 
@@ -56,6 +57,9 @@ def test_values_are_normalised_and_defaults_filled_in():
     assert experiment.factors["message_size"] == ({"message_size": 4096}, {"message_size": 65536})
     assert experiment.measure.model_dump() == {
         "repetitions": 5,
+        "until": None,
+        "aa": 1,
+        "rest_ns": 0,
         "duration_ns": 2 * 10**9,
         "discard_ns": 300 * 10**6,
         "sample_ns": 100 * 10**6,
@@ -233,9 +237,52 @@ def test_without_tree_sitter_only_the_places_go(monkeypatch):
         ('[measure]\nsample = "3s"', "measure.sample: is longer than the duration"),
         ("[measure]\nseed = -1", "measure.seed: -1 must be at least 0"),
         ("measure = 3", "measure: 3 is not a table"),
-        ("[measure]\nrepetitions = 99999", "4 cases make 399996 trials, more than 100000"),
-        ('[link]\nkind = "wifi"', "link.kind: 'wifi' is not one of loopback, veth"),
-        ('[link]\nrate = "1gbit"', "link.rate: unknown key 'rate'; known are kind"),
+        ("[measure]\nrepetitions = 99999", "4 cases make 499995 trials, more than 100000"),
+        ("[measure]\naa = 5", "measure.aa: 5 twins are more than 4 cases"),
+        ("[measure]\naa = -1", "measure.aa: -1 is not true, false or a number of cases"),
+        ('[measure]\nrest = "2h"', "measure.rest: '2h' must be at least 0ms and at most 1h"),
+        ("[measure]\nuntil = {}", "measure.until.half_width: missing; [measure.until] has a"),
+        (
+            "[measure]\nuntil = { half_widht = 0.02 }",
+            "unknown key 'half_widht'; did you mean 'half_width'?",
+        ),
+        (
+            "[measure]\nrepetitions = 6\nuntil = { half_width = 0.02 }",
+            "measure.repetitions: stands beside until",
+        ),
+        (
+            "[measure]\nuntil = { half_width = 0.02, at_least = 9, at_most = 8 }",
+            "measure.until.at_least: is more than at_most, 8",
+        ),
+        (
+            "[measure]\nuntil = { half_width = 0.02, at_most = 4 }",
+            "measure.until.at_most: 4 must be at least 5",
+        ),
+        ('[link]\nkind = "wifi"', "link.kind: 'wifi' is not one of loopback, veth, hosts"),
+        ('[link]\nrate = "fast"', "link.rate: 'fast' is not a rate"),
+        ("[link]\nmtu = 20", "link.mtu: 20 must be at least 68"),
+        ('[link]\nports = "53"', "link.ports: '53' is not a range of ports"),
+        ('[link]\nrat = "1gbit"', "link.rat: unknown key 'rat'; did you mean 'rate'?"),
+        (
+            '[link]\nrate = "1gbit"\n[fixed]\nlink_rate = "2gbit"',
+            "link.rate: 'link_rate' is set by fixed.link_rate too",
+        ),
+        ('[link]\nkind = "hosts"', "link.sender: missing; a hosts link names its sender"),
+        (
+            '[link]\nsender = { ssh = "a", interface = "eth0" }',
+            "link.sender: belongs to a hosts link, and this one is loopback",
+        ),
+        (
+            '[link]\nkind = "hosts"\nsender = { ssh = "-oProxyCommand=x", interface = "eth0" }',
+            "link.sender.ssh: '-oProxyCommand=x' is not a name of a machine",
+        ),
+        ("[fixed]\nrequest_size = 64", 'fixed.request_size: means nothing without test = "rr"'),
+        ("[fixed]\nburst = 4", 'fixed.burst: means nothing without test = "rr" or "crr"'),
+        ("[fixed]\nfragments = 4", 'fixed.fragments: means nothing without api = "sendmsg"'),
+        ('[fixed]\ncommand = "true"', 'fixed.command: means nothing without tool = "command"'),
+        ('[fixed]\nlink_burst = "1M"', "fixed.link_burst: means nothing without link_rate"),
+        ('[fixed]\nring = { rx = "many" }', "fixed.ring: ring.rx: 'many' is not a whole number"),
+        ("[fixed]\nring.tix = 4", "'ring.tix' is not a setting that zcdb knows"),
         ("[fixed]\nstreams = 257", "fixed.streams: 257 must be at least 1 and at most 256"),
         ('[fixed]\nmessage_size = "17M"', "fixed.message_size: '17M' must be at least 1"),
         ('[fixed]\napi = "write"', "fixed.api: 'api' is set by factors.api too"),
@@ -253,7 +300,7 @@ def test_without_tree_sitter_only_the_places_go(monkeypatch):
             '[[exclude]]\napi = "write"\n[[exclude]]\napi = "sendfile"',
             "exclude: all rules together leave out every case",
         ),
-        ("[fixed]\nfoo = 1", "fixed.foo: unknown factor 'foo'; known are api, message_size"),
+        ("[fixed]\nfoo = 1", "fixed.foo: unknown factor 'foo'; known are test, api, message_size"),
         ('[exclude]\napi = "write"', "exclude: is not a list of tables; write [[exclude]]"),
         ('title = "x"', "title: unknown key 'title'"),
     ],
@@ -276,8 +323,8 @@ def test_impossible_things_are_refused(section, sentence):
             "factors.message_size.1: is the same as level 0",
         ),
         (
-            'api = "write"\noffloads = [ { sg = true }, { sg = false } ]\n',
-            "factors.offloads.0.sg: unknown factor 'sg' in the group 'offloads'",
+            'api = "write"\noffloads = [ { sgg = true }, { sgg = false } ]\n',
+            "factors.offloads.0.sgg: unknown factor 'sgg' in the group 'offloads'",
         ),
         (
             'api = "write"\ng = [ { streams = 2 } ]\nstreams = [1, 2]\n',
@@ -285,7 +332,7 @@ def test_impossible_things_are_refused(section, sentence):
         ),
         (
             'api = "write"\noffloads = true\n',
-            "unknown factor 'offloads'; known are api, message_size",
+            "unknown factor 'offloads'; known are test, api, message_size",
         ),
         (
             'api = "write"\npining = { sender = "0", receiver = "1" }\n',
@@ -449,6 +496,9 @@ def test_the_schema_describes_every_key_that_the_form_knows():
     measure = schema["$defs"]["Measure"]["properties"]
     assert {key: value.get("default") for key, value in measure.items()} == {
         "repetitions": 5,
+        "until": None,
+        "aa": True,
+        "rest": "0ms",
         "duration": "2s",
         "discard": "300ms",
         "sample": "100ms",
@@ -456,7 +506,7 @@ def test_the_schema_describes_every_key_that_the_form_knows():
         "seed": None,
     }
     declared = [f.name for f in factors.FACTORS.values() if f.is_declared and f.name != "link"]
-    assert list(schema["$defs"]["Factors"]["properties"]) == declared
+    assert list(schema["$defs"]["Factors"]["properties"]) == [*declared, *SETTING_TABLES]
     assert (
         "Default: 64 KiB." in schema["$defs"]["Values"]["properties"]["message_size"]["description"]
     )
@@ -481,10 +531,13 @@ def documented_blocks(project_folder: Path) -> list[tuple[str, str]]:
 
 
 def test_the_documented_examples_are_accepted_and_refused_as_documented(project_folder):
-    small, large, mistaken, message = documented_blocks(project_folder)
+    small, large, until, crossover, mistaken, message = documented_blocks(project_folder)
 
     assert len(make_plan(parse(small[1])).cases) == 2
     assert len(make_plan(parse(large[1])).cases) == 10
+    assert parse(GOOD + until[1]).measure.until.at_most == 30
+    searched = parse(GOOD.partition("[compare]")[0] + crossover[1])
+    assert searched.compare.crossover.between == ("write", "sendfile")
     with pytest.raises(ExperimentError) as caught:
         spec.parse(mistaken[1], "mistaken.toml")
     assert caught.value.message == message[1].rstrip("\n")
@@ -494,8 +547,74 @@ def test_every_key_is_documented(project_folder):
     page = (project_folder / "docs" / "experiment-files.md").read_text()
     schema = json.loads(spec.json_schema())
 
-    for section in ("Measure", "Compare", "Link", "Values"):
+    for section in ("Measure", "Until", "Compare", "Crossover", "Link", "Host", "Values"):
         for key in schema["$defs"][section]["properties"]:
             assert f"`{key}`" in page
     for choice in [*factors.FACTORS["api"].choices, *factors.FACTORS["rx_api"].choices]:
         assert f"`{choice}`" in page
+
+
+def test_requests_and_responses_are_sent_by_send_where_the_file_does_not_say():
+    text = GOOD.replace('api = ["write", "sendfile"]', 'test = ["rr", "crr"]').replace(
+        'baseline = { api = "write" }', 'baseline = { test = "rr" }'
+    )
+
+    plan = make_plan(parse(text))
+
+    assert {case.factors["api"] for case in plan.cases} == {"send"}
+    assert len(plan.cases) == 4
+
+
+def test_keys_that_came_later_stay_out_of_the_id_unless_stated():
+    assert parse(GOOD).record().id == parse(GOOD + '[measure]\naa = true\nrest = "0s"').record().id
+    assert set(parse(GOOD).resolved()["measure"]) == {
+        *("repetitions", "duration_ns", "discard_ns", "sample_ns", "bracket_ns", "seed"),
+    }
+    assert set(parse(GOOD).resolved()["compare"]) == {"baseline", "metrics", "matters"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["aa = false", 'rest = "1s"', "until = { half_width = 0.02 }"],
+)
+def test_stated_keys_of_the_method_make_another_experiment(change):
+    assert parse(GOOD + f"[measure]\n{change}\n").record().id != parse(GOOD).record().id
+
+
+def test_until_takes_the_place_of_repetitions():
+    experiment = parse(GOOD + '[measure]\nuntil = { half_width = "2%", at_most = 12 }\n')
+
+    assert experiment.measure.blocks == 12
+    assert experiment.resolved()["measure"]["until"] == {
+        "metric": "service_demand_sender",
+        "half_width": 0.02,
+        "at_least": 6,
+        "at_most": 12,
+    }
+    assert "repetitions" not in experiment.resolved()["measure"]
+
+
+CROSSOVER = 'crossover = { between = ["write", "sendfile"], at_most = 6 }'
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            ('"sendfile"], at', '"splice"], at'),
+            "between.1: 'splice' is not among the levels of api",
+        ),
+        (('"sendfile"], at', '"write"], at'), "compare.crossover.between: names one API twice"),
+        (('["4K", "64K"]', '"4K"'), "message_size needs two levels in [factors]"),
+        (("at_most = 6", "at_most = 6, factor = 'api'"), "crossover.factor: 'api' is not one of"),
+        (("[compare]", "[fixed]\n[compare]"), None),
+        (("[compare]", "[measure]\nrepetitions = 2\n[compare]"), "needs at least 3"),
+        (("[compare]", "[measure]\nuntil = {half_width=0.1}\n[compare]"), "leave until out"),
+        (('["4K", "64K"]', '["4K", "64K"]\nstreams = [1, 2]'), "fixed, and streams varies"),
+        (('["4K", "64K"]', "[1, 2, 3, 4, 5, 6, 7]"), "is less than the 7 levels declared"),
+    ],
+)
+def test_a_crossover_needs_two_apis_and_a_range_and_nothing_else_that_varies(change, sentence):
+    told = told_about((GOOD + CROSSOVER).replace(*change))
+
+    assert told is None if sentence is None else sentence in told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import random
 
 import pytest
@@ -9,6 +10,39 @@ from scipy import stats as scipy_stats
 
 from zcdb.stats.aa import false_alarms, proportion_interval
 from zcdb.stats.compare import Comparison, compare_paired
+from zcdb.store.results import RunCase, Series, Statistic
+
+
+@pytest.fixture(scope="module")
+def benchmark(request):
+    path = request.config.rootpath / "benchmarks" / "method.py"
+    spec = importlib.util.spec_from_file_location("benchmarks_method", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_simulated_null_comparisons_alarm_in_5_of_100(benchmark):
+    """Real plans, runner and statistics over values with noise, drift and a part of the block."""
+    alarms = benchmark.simulated(2000)
+
+    assert alarms.comparisons == 2000
+    assert alarms.rate == pytest.approx(0.05, abs=0.01)
+
+
+def test_null_comparisons_are_disjoint_pairs_of_whole_groups_of_blocks(benchmark):
+    def twin(number, values):
+        statistic = Statistic("throughput", "", len(values), 1.0, *[None] * 5)
+        series = Series(tuple(values), frozenset(), statistic)
+        factors = {"api": "write", "twin": number}
+        return RunCase(str(number), factors, None, {}, 10, 0, 0, (), {}, (series,))
+
+    noise = random.Random(1)
+    cases = [twin(number, [noise.gauss(1, 0.01) for _ in range(10)]) for number in (3, 0, 1, 2)]
+
+    compared = benchmark.null_comparisons(cases, "throughput", "")
+
+    assert [comparison.n_candidate for comparison in compared] == [5, 5, 5, 5]
 
 
 def with_p(p: float | None) -> Comparison:

@@ -16,6 +16,9 @@ from zcdb.factors import FactorValue
 
 Rule = Mapping[str, tuple[FactorValue, ...]]
 
+API_OF_EXCHANGES = "send"
+"""How requests and responses are sent where a file does not say so."""
+
 
 def combination_count(experiment: Experiment) -> int:
     """Return the number of combinations before exclusions."""
@@ -24,11 +27,13 @@ def combination_count(experiment: Experiment) -> int:
 
 def combinations(experiment: Experiment) -> Iterator[Point]:
     """Yield every combination, before exclusions; the last factor varies fastest."""
-    constants: Point = {**experiment.fixed, "link": experiment.link.kind}
+    constants: Point = {**experiment.link.factors(), **experiment.fixed}
     for levels in itertools.product(*experiment.factors.values()):
         declared = dict(constants)
         for level in levels:
             declared |= level
+        if "api" not in declared and declared.get("test", "stream") != "stream":
+            declared["api"] = API_OF_EXCHANGES
         yield factors.with_defaults(declared)
 
 

@@ -21,7 +21,8 @@ from zcdb.experiment.cases import (
 from zcdb.experiment.form import Experiment, Point
 from zcdb.experiment.positions import Path
 from zcdb.experiment.problems import Problem
-from zcdb.factors import FACTORS
+from zcdb.experiment.sections import LEAST_FOR_INTERVAL
+from zcdb.factors import ABSENT, FACTORS, FactorValue
 
 TRIAL_LIMIT = 100_000
 
@@ -54,6 +55,8 @@ def _each_factor_once(experiment: Experiment) -> Iterator[Problem]:
             places[name].append(("factors", axis))
     for name in experiment.fixed:
         places[name].append(("fixed", name))
+    for name in experiment.link.factors():
+        places[name].append(("link", name.removeprefix("link_")))
     for name, paths in places.items():
         for path in paths[1:]:
             first = ".".join(map(str, paths[0]))
@@ -76,17 +79,13 @@ def _levels_differ(experiment: Experiment) -> Iterator[Problem]:
 
 
 def _nothing_missing(experiment: Experiment) -> Iterator[Problem]:
-    for name, factor in FACTORS.items():
-        if not factor.is_declared or factor.default is not None or name in experiment.fixed:
-            continue
-        axes = [
-            axis for axis, levels in experiment.factors.items() if all(name in p for p in levels)
-        ]
-        if not axes:
-            yield Problem(
-                ("factors", name),
-                f"missing; state it here or in [fixed], one of {', '.join(factor.choices)}",
-            )
+    if combination_count(experiment) > TRIAL_LIMIT:
+        return
+    required = [n for n, f in FACTORS.items() if f.is_declared and f.default is None]
+    missing = {n for case in combinations(experiment) for n in required if n not in case}
+    for name in sorted(missing):
+        choices = ", ".join(FACTORS[name].choices)
+        yield Problem(("factors", name), f"missing; state it here or in [fixed], one of {choices}")
 
 
 def _not_too_many(experiment: Experiment) -> Iterator[Problem]:
@@ -122,12 +121,121 @@ def _exclusions_bite(experiment: Experiment) -> Iterator[Problem]:
 def _not_too_long(experiment: Experiment) -> Iterator[Problem]:
     if combination_count(experiment) > TRIAL_LIMIT:
         return
+    measure = experiment.measure
     cases = len(kept_combinations(experiment))
-    trials = cases * experiment.measure.repetitions
+    trials = (cases + measure.twins) * measure.blocks
     if trials > TRIAL_LIMIT:
         yield Problem(
-            ("measure", "repetitions"),
+            ("measure", "repetitions" if measure.until is None else "until"),
             f"{cases} cases make {trials} trials, more than {TRIAL_LIMIT}",
+        )
+
+
+def _stops_one_way(experiment: Experiment) -> Iterator[Problem]:
+    measure = experiment.measure
+    if measure.until is None:
+        return
+    if "repetitions" in measure.model_fields_set:
+        yield Problem(
+            ("measure", "repetitions"),
+            "stands beside until, which says how often too; leave one of them out",
+            is_about_key=True,
+        )
+    if measure.until.at_least > measure.until.at_most:
+        yield Problem(
+            ("measure", "until", "at_least"), f"is more than at_most, {measure.until.at_most}"
+        )
+
+
+def _twins_have_cases(experiment: Experiment) -> Iterator[Problem]:
+    if combination_count(experiment) > TRIAL_LIMIT:
+        return
+    cases = len(kept_combinations(experiment))
+    if experiment.measure.aa > max(1, cases):
+        yield Problem(
+            ("measure", "aa"), f"{experiment.measure.aa} twins are more than {cases} cases"
+        )
+
+
+def _hosts_are_named(experiment: Experiment) -> Iterator[Problem]:
+    link = experiment.link
+    for end, host in (("sender", link.sender), ("receiver", link.receiver)):
+        if link.kind == "hosts" and host is None:
+            yield Problem(
+                ("link", end),
+                f"missing; a hosts link names its {end}: {end} = {{ ssh = ..., interface = ... }}",
+            )
+        elif link.kind != "hosts" and host is not None:
+            yield Problem(
+                ("link", end),
+                f"belongs to a hosts link, and this one is {link.kind}; leave it out or write"
+                ' kind = "hosts"',
+                is_about_key=True,
+            )
+
+
+_ONLY_WITH: dict[str, tuple[str, tuple[FactorValue, ...], str]] = {
+    "request_size": ("test", ("rr", "crr"), 'test = "rr" or "crr"'),
+    "response_size": ("test", ("rr", "crr"), 'test = "rr" or "crr"'),
+    "burst": ("test", ("rr", "crr"), 'test = "rr" or "crr"'),
+    "api_mix": ("api", ("mixed",), 'api = "mixed"'),
+    "fragments": ("api", ("sendmsg", "mixed"), 'api = "sendmsg"'),
+    "command": ("tool", ("command",), 'tool = "command"'),
+    "rsize": ("api", ("nfs_read",), 'api = "nfs_read"'),
+    "udp_segment": ("protocol", ("udp",), 'protocol = "udp"'),
+}
+"""Factor -> the factor and values without which it means nothing, as a file writes them."""
+
+
+def _factors_mean_something(experiment: Experiment) -> Iterator[Problem]:
+    if combination_count(experiment) > TRIAL_LIMIT:
+        return
+    cases = kept_combinations(experiment)
+    for name, (other, values, written) in _ONLY_WITH.items():
+        stated = [case for case in cases if case.get(name, ABSENT) != FACTORS[name].default]
+        if stated and not any(case.get(other) in values for case in stated):
+            section = "fixed" if name in experiment.fixed else "factors"
+            yield Problem((section, name), f"means nothing without {written}", is_about_key=True)
+    if any(case.get("link_burst") and not case.get("link_rate") for case in cases):
+        section = "fixed" if "link_burst" in experiment.fixed else "factors"
+        yield Problem((section, "link_burst"), "means nothing without link_rate", is_about_key=True)
+
+
+def _crossover_can_be_searched(experiment: Experiment) -> Iterator[Problem]:
+    wanted = experiment.compare.crossover
+    if wanted is None or combination_count(experiment) > TRIAL_LIMIT:
+        return
+    path: Path = ("compare", "crossover")
+    apis = levels_of(experiment, "api")
+    levels = levels_of(experiment, wanted.factor)
+    for index, api in enumerate(wanted.between):
+        if api not in apis:
+            yield Problem((*path, "between", index), f"{api!r} is not among the levels of api")
+    if wanted.between[0] == wanted.between[1]:
+        yield Problem((*path, "between"), "names one API twice")
+    if len(levels) < 2:
+        yield Problem(
+            (*path, "factor"),
+            f"{wanted.factor} needs two levels in [factors]: the ends between which to search",
+        )
+    elif len(levels) > wanted.at_most:
+        yield Problem((*path, "at_most"), f"is less than the {len(levels)} levels declared")
+    others = set(factors.varying(kept_combinations(experiment))) - {"api", wanted.factor}
+    if others:
+        yield Problem(
+            path,
+            f"needs all other factors fixed, and {', '.join(sorted(others))} varies",
+            is_about_key=True,
+        )
+    if experiment.measure.until is not None:
+        yield Problem(
+            path,
+            "has a fixed number of repetitions at each level; leave until out",
+            is_about_key=True,
+        )
+    elif experiment.measure.repetitions < LEAST_FOR_INTERVAL:
+        yield Problem(
+            ("measure", "repetitions"), f"a crossover needs at least {LEAST_FOR_INTERVAL}"
         )
 
 
@@ -169,13 +277,18 @@ def _metrics_differ(experiment: Experiment) -> Iterator[Problem]:
 
 _CHECKS: list[tuple[tuple[str, ...], Check]] = [
     (("measure",), _sample_fits),
+    (("measure",), _stops_one_way),
+    (("link",), _hosts_are_named),
     (("compare",), _metrics_differ),
-    (("factors", "fixed"), _each_factor_once),
+    (("factors", "fixed", "link"), _each_factor_once),
     (("factors",), _levels_differ),
     (("factors", "fixed"), _nothing_missing),
     (("factors",), _not_too_many),
     (("factors", "fixed", "exclude"), _exclusions_bite),
     (("factors", "fixed", "exclude", "measure"), _not_too_long),
+    (("factors", "fixed", "exclude", "measure"), _twins_have_cases),
+    (("factors", "fixed", "exclude", "link"), _factors_mean_something),
+    (("factors", "fixed", "exclude", "measure", "compare"), _crossover_can_be_searched),
     (("factors", "fixed", "compare"), _baseline_varies),
     (("factors", "fixed", "exclude", "compare"), _baseline_is_measured),
 ]

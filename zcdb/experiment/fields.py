@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -16,11 +16,22 @@ LARGEST_INTEGER = 2**63 - 1
 DECLARABLE = [factor for factor in FACTORS.values() if factor.is_declared and factor.name != "link"]
 """Factors that [factors], [fixed], [[exclude]] and baseline know; the link has its own table."""
 
+SETTING_TABLES = {
+    "feature": "Features of the interfaces at both ends, by the names of 'ethtool -k'.",
+    "coalescing": "Interrupt coalescing of the interfaces at both ends.",
+    "ring": "Descriptors of the interfaces' rings at both ends.",
+    "channels": "Queues of the interfaces at both ends.",
+    "sysctl": "Sysctls of both ends' network namespaces.",
+    "sender": "Settings of the sender's machine alone.",
+    "receiver": "Settings of the receiver's machine alone.",
+}
+"""Tables in which settings with dotted names stand: `ring.rx = 512`, `sender.sg = false`."""
+
 Annotation = Any
 """A type made at run time, which type checkers cannot know."""
 
 
-def as_list(value: object) -> object:
+def as_list(value: object) -> Sequence[object]:
     """Return a value that stands alone as a list of one."""
     return value if isinstance(value, list | tuple) else [value]
 
@@ -82,8 +93,55 @@ def no_default(schema: dict[str, Any]) -> None:
     schema.pop("default", None)
 
 
-def factor_fields(annotate: Callable[[Factor], Annotation]) -> dict[str, Any]:
-    """Return the optional fields of a model with one field a factor."""
+def _settings_below(prefix: str, value: object) -> Iterator[tuple[str, object]]:
+    """Yield dotted name and value of all that stands in a table, also in tables inside it."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{value!r} is not a table; write {prefix}.KEY = VALUE")
+    for key, inner in value.items():
+        name = f"{prefix}.{key}"
+        if isinstance(inner, Mapping):
+            yield from _settings_below(name, inner)
+        elif name not in FACTORS:
+            raise ValueError(f"{name!r} is not a setting that zcdb knows; see docs/settings.md")
+        else:
+            yield name, inner
+
+
+def _setting_table(prefix: str, is_list: bool) -> Annotation:
+    """Return the annotated type of a table of settings: dotted name -> value or values."""
+
+    def one(name: str, value: object) -> FactorValue:
+        try:
+            return factors.normalise(name, value)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+
+    def read(value: object) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, stated in _settings_below(prefix, value):
+            levels = [one(name, level) for level in as_list(stated)] if is_list else []
+            if is_list and not levels:
+                raise ValueError(f"{name}: needs at least one value")
+            found[name] = tuple(levels) if is_list else one(name, stated)
+        return found
+
+    return Annotated[Any, BeforeValidator(read), WithJsonSchema({"type": "object"})]
+
+
+def factor_fields(
+    annotate: Callable[[Factor], Annotation], *, is_list: bool = False
+) -> dict[str, Any]:
+    """Return the optional fields of a model with one field a factor, and the settings' tables."""
+    return _fields_of_factors(annotate) | {
+        name: (
+            _setting_table(name, is_list),
+            Field(default=None, description=help, json_schema_extra=no_default),
+        )
+        for name, help in SETTING_TABLES.items()
+    }
+
+
+def _fields_of_factors(annotate: Callable[[Factor], Annotation]) -> dict[str, Any]:
     return {
         factor.name: (
             annotate(factor),

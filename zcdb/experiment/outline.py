@@ -14,10 +14,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from zcdb import factors
+from zcdb.experiment.cases import levels_of
 from zcdb.experiment.form import Experiment
-from zcdb.experiment.plan import STARTUP_NS, Plan, pairs
-from zcdb.factors import FACTORS
+from zcdb.experiment.plan import STARTUP_NS, Plan, estimate_ns, pairs
+from zcdb.experiment.sections import LEAST_FOR_INTERVAL
+from zcdb.factors import ABSENT, FACTORS
 from zcdb.ids import Json
+from zcdb.records import PlannedCase
 from zcdb.units import format_duration, format_ratio
 
 WIDTH = 78
@@ -39,17 +42,20 @@ class Detection:
 
     Attributes:
         cv: coefficient of variation of the repetitions of a case.
-        is_assumed: True if nobody said so.
+        source: who says so: "an assumption; --cv sets another".
         power: probability with which the difference is detected.
         level: confidence of the whole family of comparisons.
         smallest_difference: as a ratio, 0.02 for 2 %; None where there is none to detect.
+        repetitions_needed: to detect a difference as large as the file's `matters` with the
+            same power; None where nothing is compared, or no affordable number does.
     """
 
     cv: float
-    is_assumed: bool
+    source: str
     power: float
     level: float
     smallest_difference: float | None
+    repetitions_needed: int | None = None
 
 
 def comparison_count(experiment: Experiment, plan: Plan) -> int:
@@ -76,6 +82,7 @@ def to_json(experiment: Experiment, plan: Plan, detection: Detection) -> dict[st
         "experiment": experiment.resolved(),
         "experiment_id": experiment.record().id,
         "cases": [{"plan_key": case.plan_key, "factors": case.factors} for case in plan.cases],
+        "twins": [{"plan_key": case.plan_key, "factors": case.factors} for case in plan.twins],
         "trials": [
             {"position": trial.position, "block": trial.block, "plan_key": trial.plan_key}
             for trial in plan.trials
@@ -95,10 +102,11 @@ def _header(experiment: Experiment, plan: Plan) -> list[str]:
         *_indented([experiment.question]),
         *_indented(
             [
-                f"{len(plan.cases)} cases × {measure.repetitions} repetitions"
-                f" = {len(plan.trials)} trials over {experiment.link.kind},"
+                f"{_counted(plan)} × {_how_often(experiment)}"
+                f" {len(plan.trials)} trials over {experiment.link.kind},"
                 f" about {format_duration(plan.estimated_ns)}.",
-                f"A trial: {format_duration(measure.discard_ns)} discarded,"
+                *_stages(experiment),
+                f"A trial:{_rest(experiment)} {format_duration(measure.discard_ns)} discarded,"
                 f" {format_duration(measure.duration_ns)} measured, read every"
                 f" {format_duration(measure.sample_ns)};"
                 f" {format_duration(measure.bracket_ns)} idle before and after;"
@@ -106,6 +114,45 @@ def _header(experiment: Experiment, plan: Plan) -> list[str]:
             ]
         ),
     ]
+
+
+def _counted(plan: Plan) -> str:
+    if not plan.twins:
+        return f"{len(plan.cases)} cases"
+    twins = "1 twin" if len(plan.twins) == 1 else f"{len(plan.twins)} twins"
+    return f"({len(plan.cases)} cases + {twins})"
+
+
+def _how_often(experiment: Experiment) -> str:
+    until = experiment.measure.until
+    if until is None:
+        return f"{experiment.measure.repetitions} repetitions ="
+    return f"{until.at_least} to {until.at_most} repetitions = at most"
+
+
+def _stages(experiment: Experiment) -> Iterator[str]:
+    """Yield what a run decides by itself while it measures."""
+    until, crossover = experiment.measure.until, experiment.compare.crossover
+    if until is not None:
+        what = "every comparison" if experiment.compare.baseline else "every case"
+        yield (
+            f"It stops as soon as the interval of {until.metric} of {what} is at most"
+            f" ± {format_ratio(until.half_width, 2)} wide; all intervals are widened for looking."
+        )
+    if crossover is not None:
+        first, second = crossover.between
+        more = crossover.at_most - len(levels_of(experiment, crossover.factor))
+        longest_ns = estimate_ns(experiment.measure, 2 * more * experiment.measure.repetitions)
+        yield (
+            f"Then it searches the {crossover.factor} from which on {first} and {second} change"
+            f" places in {crossover.metric}: at most {more} more levels of two cases each, about"
+            f" {format_duration(longest_ns)} more."
+        )
+
+
+def _rest(experiment: Experiment) -> str:
+    rest_ns = experiment.measure.rest_ns
+    return f" {format_duration(rest_ns)} rest, then" if rest_ns else ""
 
 
 def _indented(paragraphs: Sequence[str]) -> list[str]:
@@ -121,16 +168,35 @@ def _indented(paragraphs: Sequence[str]) -> list[str]:
 
 def _cases(plan: Plan) -> Iterator[str]:
     """Yield a table of the cases: number, varying factors, start of the plan key."""
+    numbers = _numbers(plan)
     names = factors.varying(case.factors for case in plan.cases)
     rows = [["case", *names, "plan key"]]
     for number, case in enumerate(plan.cases, 1):
-        shown = [factors.display(name, case.factors[name]) for name in names]
+        shown = [factors.display(name, case.factors.get(name, ABSENT)) for name in names]
         rows.append([str(number), *shown, case.plan_key[:8]])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
         cells[0] = row[0].rjust(widths[0])
         yield ("  " + "  ".join(cells)).rstrip()
+    if plan.twins:
+        doubled = [numbers[_without_twin(twin)] + "'" for twin in plan.twins]
+        yield from _indented(
+            [
+                f"{', '.join(doubled)}: the same case again under another name, to see how often"
+                " equal cases are found to differ; in no comparison. 'aa = false' leaves it out."
+            ]
+        )
+
+
+def _numbers(plan: Plan) -> dict[str, str]:
+    """Return plan key -> the number of a case; a twin has its case's number with a dash."""
+    numbers = {case.plan_key: str(number) for number, case in enumerate(plan.cases, 1)}
+    return numbers | {twin.plan_key: numbers[_without_twin(twin)] + "'" for twin in plan.twins}
+
+
+def _without_twin(twin: PlannedCase) -> str:
+    return factors.plan_key({**twin.factors, "twin": 0})
 
 
 def _constants(experiment: Experiment, plan: Plan) -> list[str]:
@@ -140,7 +206,7 @@ def _constants(experiment: Experiment, plan: Plan) -> list[str]:
     }
     constants = plan.cases[0].factors
     shown = []
-    for name in FACTORS:
+    for name in dict.fromkeys([*FACTORS, *constants]):
         if name in varying or name not in constants:
             continue
         if name in stated:
@@ -152,7 +218,7 @@ def _constants(experiment: Experiment, plan: Plan) -> list[str]:
 
 def _order(plan: Plan) -> Iterator[str]:
     """Yield one line a block with the numbers of its cases."""
-    numbers = {case.plan_key: str(number) for number, case in enumerate(plan.cases, 1)}
+    numbers = _numbers(plan)
     blocks: dict[int, list[str]] = defaultdict(list)
     for trial in plan.trials:
         blocks[trial.block].append(numbers[trial.plan_key])
@@ -177,10 +243,9 @@ def _detectable(experiment: Experiment, plan: Plan, detection: Detection) -> lis
         f" {', '.join(compare.metrics)}: {family_size} comparisons, judged together at"
         f" {format_ratio(detection.level, 2)}."
     )
-    if experiment.measure.repetitions < 3:
+    if experiment.measure.blocks < LEAST_FOR_INTERVAL:
         return [compared, "Fewer than three repetitions give no interval and no verdict."]
-    source = "an assumption; --cv sets another" if detection.is_assumed else "as --cv says"
-    variation = f"If repetitions vary by {format_ratio(detection.cv, 2)} ({source}),"
+    variation = f"If repetitions vary by {format_ratio(detection.cv, 2)} ({detection.source}),"
     if detection.smallest_difference is None:
         return [compared, f"{variation} even a tenfold difference may go unnoticed."]
     return [
@@ -189,4 +254,17 @@ def _detectable(experiment: Experiment, plan: Plan, detection: Detection) -> lis
         f" detected in {detection.power * 10:.0f} of 10 runs; smaller ones may stay undecided."
         f" Differences below {format_ratio(compare.matters, 2)} are called equivalent where the"
         " intervals allow.",
+        *_enough(experiment, detection),
+        "All trials come from one boot unless the run is resumed after another: there is no"
+        " between-boot estimate, and what a boot settles by chance is not in the intervals.",
     ]
+
+
+def _enough(experiment: Experiment, detection: Detection) -> Iterator[str]:
+    """Yield how many repetitions show a difference that matters."""
+    matters = format_ratio(experiment.compare.matters, 2)
+    needed = detection.repetitions_needed
+    if needed is None:
+        yield f"No affordable number of repetitions detects a difference of {matters}."
+    elif needed > experiment.measure.blocks:
+        yield f"{needed} repetitions detect a difference of {matters} as often."

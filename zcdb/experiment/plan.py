@@ -19,6 +19,9 @@ from zcdb.experiment.form import Experiment, Measure
 from zcdb.factors import FactorValue
 from zcdb.records import PlannedCase, PlannedTrial
 
+SEED_OF_TWINS = 2**32
+"""Added to the seed for the places of the twins."""
+
 STARTUP_NS = 200 * 10**6
 """Estimate of what a trial takes besides what the file states: two processes and a handshake."""
 
@@ -29,13 +32,21 @@ class Plan:
 
     Attributes:
         cases: in the order of the file's factors.
+        twins: the same cases again under another name, for the false alarms.
         trials: in the order of execution; block by block, each block every case once.
-        estimated_ns: how long the run will take, roughly.
+        estimated_ns: how long the run will take, roughly; the longest it may where the file
+            lets the run decide.
     """
 
     cases: tuple[PlannedCase, ...]
+    twins: tuple[PlannedCase, ...]
     trials: tuple[PlannedTrial, ...]
     estimated_ns: int
+
+    @property
+    def all_cases(self) -> tuple[PlannedCase, ...]:
+        """Everything that is measured: cases, then twins."""
+        return (*self.cases, *self.twins)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +60,84 @@ class Pair:
 def make_plan(experiment: Experiment) -> Plan:
     """Return the plan of an experiment."""
     combinations = kept_combinations(experiment)
-    cases = tuple(PlannedCase(factors.plan_key(case), case) for case in combinations)
+    cases = tuple(_case(combination) for combination in combinations)
     measure = experiment.measure
-    trials = _blocks([case.plan_key for case in cases], measure.repetitions, measure.seed)
-    return Plan(cases, trials, estimate_ns(measure, len(trials)))
+    twins = _twins(cases, experiment.compare.baseline, measure.twins)
+    keys, twin_keys = [case.plan_key for case in cases], [twin.plan_key for twin in twins]
+    trials = _blocks(keys, twin_keys, measure.blocks, measure.seed)
+    return Plan(cases, twins, trials, estimate_ns(measure, len(trials)))
 
 
-def _blocks(plan_keys: Sequence[str], repetitions: int, seed: int) -> tuple[PlannedTrial, ...]:
+def _case(combination: Mapping[str, FactorValue]) -> PlannedCase:
+    return PlannedCase(factors.plan_key(combination), combination)
+
+
+def _twins(
+    cases: Sequence[PlannedCase], baseline: Mapping[str, FactorValue], wanted: int
+) -> tuple[PlannedCase, ...]:
+    """Return twins of so many cases, the baselines first: everything is compared with them.
+
+    Among equals the plan key decides, which knows no order of the file.
+    """
+
+    def rank(case: PlannedCase) -> tuple[bool, str]:
+        is_other = any(case.factors.get(name) != value for name, value in baseline.items())
+        return is_other, case.plan_key
+
+    # Twins that the file declares itself need no more of them.
+    if any(case.factors.get("twin") for case in cases):
+        return ()
+    chosen = sorted(cases, key=rank)[:wanted]
+    return tuple(_case({**case.factors, "twin": 1}) for case in chosen)
+
+
+def _blocks(
+    plan_keys: Sequence[str], twin_keys: Sequence[str], blocks: int, seed: int
+) -> tuple[PlannedTrial, ...]:
+    """Return blocks in random order; twins are put in at random places afterwards.
+
+    So the order of the cases among themselves is the one of a plan without twins.
+    """
     generator = random.Random(seed)  # noqa: S311  (an order, not a secret)
+    of_twins = random.Random(seed + SEED_OF_TWINS)  # noqa: S311
     trials: list[PlannedTrial] = []
-    for block in range(repetitions):
-        for plan_key in _shuffled(sorted(plan_keys), generator):
-            trials.append(
-                PlannedTrial(plan_key, block=block, position=len(trials), repetition=block)
-            )
+    for block in range(blocks):
+        order = _shuffled(sorted(plan_keys), generator)
+        for twin_key in sorted(twin_keys):
+            order.insert(int(of_twins.random() * (len(order) + 1)), twin_key)
+        trials += _placed(order, block=block, repetition=block, position=len(trials))
+    return tuple(trials)
+
+
+def _placed(
+    plan_keys: Sequence[str], *, block: int, repetition: int, position: int
+) -> list[PlannedTrial]:
+    return [
+        PlannedTrial(plan_key, block=block, position=position + place, repetition=repetition)
+        for place, plan_key in enumerate(plan_keys)
+    ]
+
+
+def further_blocks(
+    plan_keys: Sequence[str], repetitions: int, seed: int, *, block: int, position: int
+) -> tuple[PlannedTrial, ...]:
+    """Return blocks of cases that join a run while it is measured.
+
+    Args:
+        plan_keys: the new cases.
+        repetitions: blocks, each with every new case once.
+        seed: of the run.
+        block, position: of the first new trial: those that follow the last of the run.
+    """
+    generator = random.Random(seed + block)  # noqa: S311
+    trials: list[PlannedTrial] = []
+    for repetition in range(repetitions):
+        trials += _placed(
+            _shuffled(sorted(plan_keys), generator),
+            block=block + repetition,
+            repetition=repetition,
+            position=position + len(trials),
+        )
     return tuple(trials)
 
 
@@ -76,7 +151,9 @@ def _shuffled(items: list[str], generator: random.Random) -> list[str]:
 
 def estimate_ns(measure: Measure, trials: int) -> int:
     """Return roughly how long `trials` trials take; a bracket serves both its neighbours."""
-    each_ns = STARTUP_NS + measure.discard_ns + measure.duration_ns + measure.bracket_ns
+    each_ns = (
+        measure.rest_ns + STARTUP_NS + measure.discard_ns + measure.duration_ns + measure.bracket_ns
+    )
     return trials * each_ns + measure.bracket_ns
 
 

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from zcdb.errors import ExperimentError
 from zcdb.experiment.fields import DECLARABLE
-from zcdb.experiment.form import Compare, Experiment, Link, Measure
+from zcdb.experiment.form import Compare, Crossover, Experiment, Host, Link, Measure, Until
 from zcdb.experiment.positions import Path, Position, locate
 from zcdb.experiment.words import did_you_mean, nearest
 from zcdb.factors import FACTORS
@@ -31,8 +31,12 @@ _WRONG_TYPES = {
 _SECTIONS: dict[Path, Any] = {
     (): Experiment,
     ("link",): Link,
+    ("link", "sender"): Host,
+    ("link", "receiver"): Host,
     ("measure",): Measure,
+    ("measure", "until"): Until,
     ("compare",): Compare,
+    ("compare", "crossover"): Crossover,
 }
 """Tables whose keys are not factors."""
 
@@ -72,7 +76,8 @@ def _translated(detail: Any) -> Problem:
     if detail["type"] == "extra_forbidden":
         return Problem(path, unknown_key(path), is_about_key=True)
     if detail["type"] == "missing":
-        return Problem(path, f"missing; every experiment has a {path[-1]}")
+        whole = "every experiment" if len(path) == 1 else f"[{'.'.join(map(str, path[:-1]))}]"
+        return Problem(path, f"missing; {whole} has a {path[-1]}")
     if detail["type"] == "too_short":
         return Problem(path, "needs at least one value")
     if path == ("exclude",):

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 import zcdb
 from zcdb.errors import ExperimentError
 from zcdb.experiment import checks
-from zcdb.experiment.fields import DECLARABLE
+from zcdb.experiment.fields import DECLARABLE, SETTING_TABLES
 from zcdb.experiment.form import Compare, Experiment, Link, Measure
 from zcdb.experiment.positions import Position
 from zcdb.experiment.problems import Problem, about_form, pointed_line, report, unknown_key
@@ -130,10 +130,11 @@ def _neither_factor_nor_group(data: dict[str, Any]) -> list[Problem]:
     declared = data.get("factors")
     if not isinstance(declared, dict):
         return []
+    known = {factor.name for factor in DECLARABLE} | set(SETTING_TABLES)
     problems = []
     for name, value in declared.items():
         is_group = isinstance(value, list) and any(isinstance(level, dict) for level in value)
-        if name not in {factor.name for factor in DECLARABLE} and not is_group:
+        if name not in known and not is_group:
             path = ("factors", name)
             problems.append(Problem(path, unknown_key(path), is_about_key=True))
     return problems

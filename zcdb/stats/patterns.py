@@ -29,6 +29,10 @@ SMALLEST_DRIFT = 0.01
 """Changes below 1 % from first to last are not called a drift, however sure they are."""
 
 MINIMUM_CYCLES = 3
+
+SAMPLES_PER_BURST = 20
+"""Bursts that a sample has to average over before one more or less does not matter."""
+
 SMALLEST_LEVEL_SHARE = 0.2
 
 
@@ -94,8 +98,12 @@ class Pattern:
     period: Period | None = None
 
 
-def find_pattern(values: Sequence[float]) -> Pattern:
+def find_pattern(values: Sequence[float], alarm: float = ALARM) -> Pattern:
     """Return the pattern of a series of trials or samples in the order they were taken.
+
+    Args:
+        alarm: chance shows a drift or a period in at most so many steady series; divide it
+            where many series are looked at together.
 
     Raises:
         ValueError: if there is no value, or one is not finite.
@@ -106,9 +114,9 @@ def find_pattern(values: Sequence[float]) -> Pattern:
         return Pattern("too short", f"{n} values are too few to see a pattern in their order", n)
     if min(series) == max(series):
         return Pattern("steady", f"all {n} values are equal", n)
-    drift = _significant_drift(series)
+    drift = _significant_drift(series, alarm)
     levels = find_levels(series)
-    period = find_period(series)
+    period = find_period(series, alarm)
     word: Word = "steady"
     text = f"no pattern in the order of {n} values"
     if period is not None:
@@ -174,9 +182,9 @@ def measure_drift(values: Sequence[float]) -> Drift:
     )
 
 
-def _significant_drift(series: list[float]) -> Drift | None:
+def _significant_drift(series: list[float], alarm: float) -> Drift | None:
     drift = measure_drift(series)
-    if drift.p_value > ALARM:
+    if drift.p_value > alarm:
         return None
     is_small = drift.change is not None and abs(drift.change) < SMALLEST_DRIFT
     return None if is_small else drift
@@ -208,7 +216,7 @@ def find_levels(values: Sequence[float]) -> Levels | None:
     return Levels(statistics.fmean(low), statistics.fmean(high), len(low), len(high))
 
 
-def find_period(values: Sequence[float]) -> Period | None:
+def find_period(values: Sequence[float], alarm: float = ALARM) -> Period | None:
     """Return the period of a series, or None.
 
     For every length that fits three times the places of the period are
@@ -223,11 +231,30 @@ def find_period(values: Sequence[float]) -> Period | None:
         places = [series[start::length] for start in range(length)]
         share, p = _analysis_of_variance(places)
         adjusted = min(1.0, p * len(lengths))
-        if adjusted <= ALARM:
+        if adjusted <= alarm:
             means = tuple(statistics.fmean(place) for place in places)
             found.append((share, Period(length, means, adjusted)))
     best = max((share for share, _ in found), default=0.0)
     return next((period for share, period in found if share >= 0.9 * best), None)
+
+
+def alias_risk(sample_ns: int, burst_ns: int) -> str | None:
+    """Return why samples may show a rhythm that is not there, None if they cannot.
+
+    Bursts that come almost as often as samples are taken beat against them: 2001's "two slow,
+    one fast" were samples of 1 s of bursts of 0.95 s.
+
+    Args:
+        sample_ns: distance of the samples.
+        burst_ns: how often the application bursts.
+    """
+    if sample_ns >= SAMPLES_PER_BURST * burst_ns:
+        return None
+    ratio = sample_ns / burst_ns
+    return (
+        f"a sample spans {ratio:.3g} bursts and should span {SAMPLES_PER_BURST} or more: a rhythm"
+        " of the samples may be that of the sampling; take the window as a whole"
+    )
 
 
 def _analysis_of_variance(groups: Sequence[Sequence[float]]) -> tuple[float, float]:

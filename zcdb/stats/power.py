@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from zcdb.stats.distributions import normal_cdf, t_critical
+from zcdb.stats.summary import MINIMUM_FOR_INTERVAL
 
 _STEPS = 400
 
@@ -31,6 +32,41 @@ def paired_power(
     critical = t_critical(1 - (1 - level) / family_size, n - 1)
     shift = abs(log_ratio) / (sd_of_pairs / math.sqrt(n))
     return noncentral_t_outside(critical, n - 1, shift)
+
+
+def repetitions_to_detect(
+    ratio: float,
+    cv: float,
+    level: float = 0.95,
+    family_size: int = 1,
+    power: float = 0.8,
+    at_most: int = 10_000,
+) -> int | None:
+    """Return the smallest number of blocks that detect a difference with probability `power`.
+
+    Args:
+        ratio: the difference, 0.02 for 2 %.
+        cv: coefficient of variation of the trials of one case, as a pilot run shows it.
+
+    Returns:
+        Three at least; None above `at_most`.
+
+    Raises:
+        ValueError: if the variation or the difference is not above 0.
+    """
+    if ratio <= 0:
+        raise ValueError(f"a difference of {ratio} cannot be detected")
+    log_ratio, sd_of_pairs = math.log1p(ratio), cv * math.sqrt(2)
+    low, high = MINIMUM_FOR_INTERVAL, at_most
+    if paired_power(log_ratio, sd_of_pairs, high, level, family_size) < power:
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if paired_power(log_ratio, sd_of_pairs, middle, level, family_size) >= power:
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 def noncentral_t_outside(critical: float, degrees_of_freedom: float, shift: float) -> float:
