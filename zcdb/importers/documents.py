@@ -22,6 +22,7 @@ _TOKEN = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 _SCALAR = re.compile(
     r"-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,3})?|true|false|null|NaN"
 )
+_DECODER = json.JSONDecoder()
 BROKEN_LIMIT = 1000
 """After so many broken documents the rest of a file is read as text."""
 DEEP_CHARACTERS = 1000
@@ -55,7 +56,7 @@ def _mend(text: str) -> str:
 def _decode(text: str, start: int) -> tuple[Json, int] | int:
     """Return value and end, or the position where the decoder stopped."""
     try:
-        value, end = json.JSONDecoder().raw_decode(text, start)
+        value, end = _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as error:
         return error.pos
     except RecursionError:

@@ -63,7 +63,7 @@ class _Run:
 def parse(documents: Sequence[Document], source: Source, context: Context) -> Found:
     """Return the results and refusals of iperf 3 documents that follow each other."""
     found: Found = []
-    cookies: dict[str, str] = {}
+    ends: dict[str, Json] = {}
     command = parse_command(context.command, "iperf3?") if context.command else None
     after = 0
     for run in _runs(documents):
@@ -72,13 +72,13 @@ def parse(documents: Sequence[Document], source: Source, context: Context) -> Fo
         own = command or _command_in(before)
         after = run.end
         cookie = _text(run.tree, "start", "cookie")
-        digest = repr(run.tree.get("end"))
-        if cookie and cookies.get(cookie) == digest:
+        end = run.tree.get("end")
+        if cookie and cookie in ends and repr(ends[cookie]) == repr(end):
             reason = f"the same run again (cookie {cookie[:40]}): recorded once"
             found.append(Refusal(TOOL, reason, place))
             continue
         if cookie:
-            cookies[cookie] = digest
+            ends[cookie] = end
         found += _read_run(run, place, source.text[run.start : run.end], own)
     return found
 
@@ -139,9 +139,11 @@ def _field(tree: Json, *path: str) -> Json:
     return tree
 
 
-def _number(tree: Json, *path: str) -> float | int | None:
+def _number(tree: Json, name: str, *path: str) -> float | int | None:
     """Return a number of at least 0; None for what is missing, negative, nan or absurd."""
-    value = _field(tree, *path)
+    value = tree.get(name) if type(tree) is dict else None
+    if path:
+        value = _field(value, *path)
     # Called for every interval: the type is compared first, which leaves out true and false.
     if type(value) is float or type(value) is int:
         return value if 0 <= value < q.HUGEST else None
@@ -195,7 +197,7 @@ def _start_has_duplicates(text: str) -> bool:
 
 def _has_side(tree: Tree, side: str) -> bool:
     return any(
-        isinstance(_field(tree, "end", name + side), Mapping)
+        isinstance(_field(tree, "end", name + side), dict)
         for name in ("sum_sent", "sum_received", "sum")
     )
 
@@ -390,7 +392,7 @@ def take_jitter(draft: Draft, jitter_ms: float | None) -> None:
 
 def _take_cpu(draft: Draft, tree: Tree, side: str, heard: bool) -> None:
     cpu = _field(tree, "end", "cpu_utilization_percent")
-    if not isinstance(cpu, Mapping):
+    if not isinstance(cpu, dict):
         return
     streams = draft.factors.get("streams", 1)
     limit = 100.0 * (2 * int(streams) + 1) + 50
@@ -431,7 +433,7 @@ def _take_intervals(draft: Draft, tree: Tree, side: str) -> None:
     if not isinstance(intervals, list):
         return
     rows = [_field(item, "sum" + side) for item in intervals]
-    kept = [row for row in rows if isinstance(row, Mapping) and row.get("omitted") is not True]
+    kept = [row for row in rows if isinstance(row, dict) and row.get("omitted") is not True]
     draft.count("intervals", len(kept))
     draft.detail("interval_bps", [_number(row, "bits_per_second") for row in kept])
 

@@ -81,7 +81,7 @@ class Result:
         tool, format: which tool printed it, in which of its forms ("classic", "json", ...).
         version: as the tool prints it; None if the text does not say.
         test: the tool's own name of the test ("TCP_STREAM", "UDP", "ping-pong").
-        factors: names of the registry where it has one; see `vocabulary.FACTORS_WANTED`.
+        factors: what the text states, in the registry's names and spelling.
         measurements: also what was not measured, with the reason.
         derivations: metric or detail name -> how it was made; only for numbers not printed.
         details: everything else the text says, units in the names; JSON.

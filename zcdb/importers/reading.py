@@ -128,12 +128,11 @@ def read(data: bytes, file_name: str, command: str | None = None) -> Reading:
     found += documents
     for start, end in _gaps(claimed, len(text)):
         found += _read_text(source, start, end, context)
-    whole = source.span(0, len(text))
     if damage is not None:
-        found.append(Refusal("", damage, whole))
+        found.append(Refusal("", damage, source.span(0, len(text))))
     if not found:
         reason = "no output of a known tool was recognised" if text.strip() else "the file is empty"
-        found.append(Refusal("", reason, whole))
+        found.append(Refusal("", reason, source.span(0, len(text))))
     found.sort(key=lambda item: (item.span.first_byte, item.span.end_byte))
     return Reading(
         file_name,

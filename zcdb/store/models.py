@@ -6,8 +6,9 @@ JSON is kept as canonical text and never filtered on: what is filtered on has
 columns or rows of its own.  `docs/schema.md` is generated from this module.
 
 Originals: experiments, runs, the plan, environments, cases, trials with their
-details, flags and samples, the values of measurements, exclusions and notes.
-Everything else can be rebuilt from them (`zcdb.store.rebuild`).
+details, flags and samples, the values of measurements, exclusions and notes;
+sources with their texts, entries and published figures; errata, reports, links
+and claims.  Everything else can be rebuilt from them (`zcdb.store.rebuild`).
 """
 
 from __future__ import annotations
@@ -306,7 +307,12 @@ class MeasurementRow(Base):
 
 
 class SummaryRow(Base):
-    """A metric of a case over all runs.  Rebuildable."""
+    """A metric of a case over all runs and sources.  Rebuildable.
+
+    Brought along with every trial in constant time, so it has no median: that one
+    would have to look at every value again.  A published figure counts as one
+    value, or as the n that is stated beside its spread.
+    """
 
     __tablename__ = "summaries"
     case_id: Mapped[int] = mapped_column(ForeignKey("cases.id"), primary_key=True)
@@ -314,9 +320,10 @@ class SummaryRow(Base):
     method: Mapped[str] = mapped_column(primary_key=True)
     runs: Mapped[int]
     """Runs that measured it at least once."""
+    entries: Mapped[int]
+    """Published figures that are in it."""
     n: Mapped[int]
     mean: Mapped[float | None]
-    median: Mapped[float | None]
     sd: Mapped[float | None]
     low: Mapped[float | None]
     high: Mapped[float | None]
@@ -331,3 +338,203 @@ class NoteRow(Base):
     run_id: Mapped[int] = mapped_column(ForeignKey("runs.id"), index=True)
     text: Mapped[str]
     written_at: Mapped[datetime]
+
+
+class TextRow(Base):
+    """A text that results were read from, as it came: zlib-compressed bytes by their SHA-256."""
+
+    __tablename__ = "texts"
+    sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
+    size_bytes: Mapped[int] = mapped_column(BigInteger)
+    bytes_zlib: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class SourceRow(Base):
+    """Where results that zcdb did not measure come from: a founding table, or an imported file."""
+
+    __tablename__ = "sources"
+    __table_args__ = (
+        CheckConstraint("kind IN ('historic', 'import', 'bundle')", name="kind_known"),
+        Index(None, "kind", "name"),
+    )
+    id: Mapped[int] = mapped_column(primary_key=True)
+    public_id: Mapped[str] = mapped_column(String(32), unique=True)
+    kind: Mapped[str]
+    name: Mapped[str]
+    """The founding table's word, or the name of the imported file."""
+    title: Mapped[str]
+    document: Mapped[str]
+    author: Mapped[str | None]
+    dated: Mapped[str | None]
+    """The date as the document states it: a day or a moment, in ISO 8601."""
+    first_line: Mapped[int | None]
+    last_line: Mapped[int | None]
+    sha256: Mapped[str] = mapped_column(ForeignKey("texts.sha256"), index=True)
+    form: Mapped[str]
+    """What read the text: a changed one reads the founding tables again."""
+    details_json: Mapped[str]
+    recorded_at: Mapped[datetime]
+
+
+class EntryRow(Base):
+    """One result of a source: a cell of a founding table, one result in an imported file.
+
+    `left_out` says why it takes part in no comparison; NULL if it does.  An entry
+    that describes no case (a machine, a sum, a conclusion) has none.
+    """
+
+    __tablename__ = "entries"
+    __table_args__ = (Index(None, "source_id", "position"),)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    public_id: Mapped[str] = mapped_column(String(32), unique=True)
+    source_id: Mapped[int] = mapped_column(ForeignKey("sources.id"))
+    case_id: Mapped[int | None] = mapped_column(ForeignKey("cases.id"), index=True)
+    position: Mapped[int]
+    name: Mapped[str]
+    kind: Mapped[str]
+    first_line: Mapped[int]
+    last_line: Mapped[int]
+    left_out: Mapped[str | None]
+    details_json: Mapped[str]
+    """Context as stated, what was deduced, notes, relations; tool, version, test."""
+
+
+class EntryFlagRow(Base):
+    """A warning beside an entry's figures."""
+
+    __tablename__ = "entry_flags"
+    entry_id: Mapped[int] = mapped_column(ForeignKey("entries.id"), primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True)
+    code: Mapped[str] = mapped_column(index=True)
+    detail: Mapped[str]
+
+
+class PublishedRow(Base):
+    """A figure of an entry: as stated, and in the metric's base unit.
+
+    `value` is the single figure; a range has only `low` and `high`; with neither
+    there is a `reason`.  `spread` says what `sd` is: 'sd', 'se' (of the mean) or
+    'ci95' (half its width).  `metric` is a word of the registry, or one that only
+    documents use.  `left_out`: why it takes part in no comparison.
+    """
+
+    __tablename__ = "published"
+    __table_args__ = (
+        CheckConstraint("spread IN ('sd', 'se', 'ci95')", name="spread_known"),
+        CheckConstraint("(sd IS NULL) = (spread IS NULL)", name="spread_with_sd"),
+        CheckConstraint(
+            "(low IS NULL) = (high IS NULL) AND (low IS NULL) = (reason IS NOT NULL)",
+            name="figure_or_reason",
+        ),
+        Index(None, "case_id", "metric", "method"),
+    )
+    entry_id: Mapped[int] = mapped_column(ForeignKey("entries.id"), primary_key=True)
+    metric: Mapped[str] = mapped_column(primary_key=True)
+    method: Mapped[str] = mapped_column(primary_key=True)
+    position: Mapped[int]
+    case_id: Mapped[int | None] = mapped_column(ForeignKey("cases.id"))
+    value: Mapped[float | None]
+    low: Mapped[float | None]
+    high: Mapped[float | None]
+    sd: Mapped[float | None]
+    spread: Mapped[str | None]
+    n: Mapped[int | None]
+    """Repetitions behind the figure, where the source says how many."""
+    unit: Mapped[str]
+    """Base unit of the numbers here."""
+    stated: Mapped[str]
+    """The figure with its unit, as the source has it."""
+    other_low: Mapped[float | None]
+    other_high: Mapped[float | None]
+    """The other reading of an ambiguous prefix."""
+    is_inferred: Mapped[bool]
+    """True for what was deduced and not stated."""
+    reason: Mapped[str | None]
+    left_out: Mapped[str | None]
+    details_json: Mapped[str]
+    """How it was read and why; how an importer made it from printed numbers."""
+
+
+class ErratumRow(Base):
+    """A correction, a doubt or a retraction of something that has an id.  Never edited."""
+
+    __tablename__ = "errata"
+    __table_args__ = (
+        CheckConstraint("kind IN ('corrected', 'contested', 'retracted')", name="kind_known"),
+        Index(None, "object_id"),
+    )
+    id: Mapped[int] = mapped_column(primary_key=True)
+    public_id: Mapped[str] = mapped_column(String(32), unique=True)
+    kind: Mapped[str]
+    object_kind: Mapped[str]
+    object_id: Mapped[str] = mapped_column(String(36))
+    metric: Mapped[str]
+    """With `method`, the figure that was corrected; '' where the whole thing is meant."""
+    method: Mapped[str]
+    old_value: Mapped[float | None]
+    new_value: Mapped[float | None]
+    reason: Mapped[str]
+    written_by: Mapped[str]
+    written_at: Mapped[datetime]
+    successor: Mapped[str | None] = mapped_column(String(36))
+    """Id of what stands in its place now."""
+
+
+class ReportRow(Base):
+    """A frozen comparison: what it was made from, and its bytes, which never change."""
+
+    __tablename__ = "reports"
+    __table_args__ = (Index(None, "created_at", "id"),)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    public_id: Mapped[str] = mapped_column(String(32), unique=True)
+    title: Mapped[str]
+    slug: Mapped[str]
+    query: Mapped[str]
+    """Canonical query that it freezes."""
+    created_at: Mapped[datetime]
+    inputs_zlib: Mapped[bytes] = mapped_column(LargeBinary)
+    """Canonical JSON of every stored value that it was computed from."""
+    content: Mapped[bytes] = mapped_column(LargeBinary)
+    """Canonical JSON of its figures, verdicts and text: what its id hashes."""
+
+
+class LinkRow(Base):
+    """A short address of a page's state: the path and its canonical query."""
+
+    __tablename__ = "links"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    public_id: Mapped[str] = mapped_column(String(32), unique=True)
+    path: Mapped[str]
+    query: Mapped[str]
+    created_at: Mapped[datetime]
+
+
+class ClaimRow(Base):
+    """A statement that a network card or driver can or cannot do something; append-only.
+
+    The catalogue's own claims ship with zcdb; here stand those that this database
+    gathered: probes of the machines that ran, and what was imported.
+    """
+
+    __tablename__ = "claims"
+    __table_args__ = (Index(None, "subject_kind", "subject", "capability"),)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    public_id: Mapped[str] = mapped_column(String(32), unique=True)
+    subject_kind: Mapped[str]
+    """driver or device."""
+    subject: Mapped[str]
+    """The driver's name, or a device's ids as `pci:VVVV:DDDD`."""
+    capability: Mapped[str]
+    value: Mapped[str]
+    """yes, some, no or unknown."""
+    state: Mapped[str]
+    """How it was set when it was looked at: on, off, fixed; '' where that means nothing."""
+    kernel: Mapped[str]
+    """Kernel release or range that it holds for."""
+    source_kind: Mapped[str]
+    """probed, published or source."""
+    place: Mapped[str]
+    """Where it stands: the command or interface that told, a document and line."""
+    dated: Mapped[str]
+    environment_id: Mapped[int | None] = mapped_column(ForeignKey("environments.id"), index=True)
+    details_json: Mapped[str]

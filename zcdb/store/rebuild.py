@@ -7,25 +7,28 @@ backup    a copy of an SQLite database that others may be writing
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
+import zlib
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import delete, select, text
+from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from zcdb.errors import StoreError, UsageError
 from zcdb.factors import FACTORS, case_id
 from zcdb.ids import content_id
-from zcdb.store.cases import derived_rows
+from zcdb.store.cases import derived_rows, rebuild_derived
 from zcdb.store.models import (
     CaseFactorRow,
     CaseRow,
     EnvironmentRow,
     MeasurementRow,
     PairingRow,
+    TextRow,
 )
 from zcdb.store.session import Database
 from zcdb.store.statistics import (
@@ -33,7 +36,6 @@ from zcdb.store.statistics import (
     refresh_measurements,
     refresh_summaries,
 )
-from zcdb.store.upsert import insert_new
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ def verify(db: Database) -> Verified:
             for row in environments
             if content_id("environment", json.loads(row.facts_json)) != row.public_id
         ]
+        problems += _text_problems(session)
         measurements = len(session.execute(select(MeasurementRow.run_id)).all())
         return Verified(len(cases), len(environments), measurements, tuple(problems))
 
@@ -87,10 +90,23 @@ def _file_problems(session: Session) -> list[str]:
     return problems
 
 
+def _text_problems(session: Session) -> list[str]:
+    """Return which stored texts are not what their hash says."""
+    problems = []
+    for row in session.scalars(select(TextRow).execution_options(yield_per=20)):
+        try:
+            text_bytes = zlib.decompress(row.bytes_zlib)
+        except zlib.error:
+            text_bytes = b""
+        if hashlib.sha256(text_bytes).hexdigest() != row.sha256:
+            problems.append(f"text {row.sha256}: it hashes to another id")
+    return problems
+
+
 def _case_problems(session: Session, case: CaseRow) -> list[str]:
     factors = json.loads(case.factors_json)
     name = f"case {case.public_id}"
-    unknown = sorted(set(factors) - set(FACTORS))
+    unknown = sorted(name for name in factors if name not in FACTORS)
     if unknown:
         return [f"{name}: this zcdb knows no factor {', '.join(unknown)}"]
     problems = []
@@ -130,10 +146,7 @@ def rebuild(db: Database) -> int:
 
 def _rebuild_case(session: Session, key: int) -> None:
     case = session.get_one(CaseRow, key, with_for_update=True)
-    facets, pairings = derived_rows(case.id, json.loads(case.factors_json))
-    for row_class, rows in ((CaseFactorRow, facets), (PairingRow, pairings)):
-        session.execute(delete(row_class).where(row_class.case_id == case.id))
-        insert_new(session, row_class, rows)
+    rebuild_derived(session, [case])
     refresh_measurements(session, case.id)
     refresh_summaries(session, case.id)
 

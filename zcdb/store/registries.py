@@ -7,32 +7,46 @@ another version may refer to it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import Connection, select
+from sqlalchemy.orm import Session
 
-from zcdb.factors import FACTORS
+from zcdb.factors import ABSENT, FACTORS, Factor
 from zcdb.metrics import METRICS
 from zcdb.store.models import FactorRow, MetricRow
-from zcdb.store.upsert import upsert
+from zcdb.store.upsert import insert_new, upsert
+
+_POSITION_OF_SETTINGS = 10_000
+"""Place of settings with a dotted name: behind all that the registry lists."""
+
+
+def _factor_row(factor: Factor, position: int) -> dict[str, Any]:
+    return {
+        "name": factor.name,
+        "position": position,
+        "kind": factor.kind,
+        "type": factor.type,
+        "label": factor.label,
+        "help": factor.help,
+        "default_json": json.dumps(factor.default),
+        "follows": factor.follows,
+        "aliases_json": json.dumps(factor.aliases),
+    }
 
 
 def _factor_rows() -> list[dict[str, Any]]:
-    return [
-        {
-            "name": factor.name,
-            "position": position,
-            "kind": factor.kind,
-            "type": factor.type,
-            "label": factor.label,
-            "help": factor.help,
-            "default_json": json.dumps(factor.default),
-            "follows": factor.follows,
-            "aliases_json": json.dumps(factor.aliases),
-        }
-        for position, factor in enumerate(FACTORS.values())
+    return [_factor_row(factor, position) for position, factor in enumerate(FACTORS.values())]
+
+
+def add_settings(db: Session, names: Iterable[str]) -> None:
+    """Write those of the factors `names` that the registry knows by rule and does not list."""
+    listed = dict.fromkeys(FACTORS)
+    rows = [
+        _factor_row(FACTORS[name], _POSITION_OF_SETTINGS) for name in names if name not in listed
     ]
+    insert_new(db, FactorRow, rows)
 
 
 def _metric_rows() -> list[dict[str, Any]]:
@@ -66,7 +80,22 @@ def are_current(connection: Connection) -> bool:
     )
 
 
-def write(connection: Connection) -> None:
-    """Write the registries of the code over what the tables hold."""
-    upsert(connection, FactorRow, _factor_rows())
+def write(connection: Connection) -> bool:
+    """Write the registries of the code over what the tables hold.
+
+    Returns:
+        whether what is derived of the stored cases is out of date: a factor that old cases have
+        at its default is new, or a comparison along a factor leaves out other ones.
+    """
+    before = {row["name"]: row for row in _stored(connection, FactorRow)}
+    rows = _factor_rows()
+    upsert(connection, FactorRow, rows)
     upsert(connection, MetricRow, _metric_rows())
+    return bool(before) and any(
+        (row["default_json"], row["follows"]) != _meaning(before.get(row["name"])) for row in rows
+    )
+
+
+def _meaning(row: Mapping[str, Any] | None) -> tuple[str | None, str | None]:
+    """Return the default and the leader of a stored factor; of an unknown one: absent."""
+    return (row["default_json"], row["follows"]) if row else (json.dumps(ABSENT), None)

@@ -23,9 +23,12 @@ class Statistic:
     """What repetitions of one metric by one method say together.
 
     Attributes:
-        n: values that were measured and not excluded.
+        n: values that were measured and not excluded; a published figure counts as one, or as
+            the n stated beside its spread.
+        median: None over all runs, where it is not kept.
         low, high: 95 % interval of the mean; None for n < 3.
         reason: the newest reason why a value is missing; None if none is.
+        runs, entries: runs of zcdb's own and published figures that are in it.
     """
 
     metric: str
@@ -37,6 +40,8 @@ class Statistic:
     low: float | None
     high: float | None
     reason: str | None
+    runs: int = 1
+    entries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,15 +344,17 @@ class RunPage:
     plan: tuple[PlanPlace, ...]
     next_position: int | None
     environments: tuple[EnvironmentLine, ...]
+    errata: tuple[Erratum, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CaseLine:
-    """A case in a list; `trials` are those that ended ok."""
+    """A case in a list; `trials` are those that ended ok, `entries` what others published."""
 
     id: str
     factors: CaseFactors
     trials: int
+    entries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,14 +384,148 @@ class Sibling:
 
 
 @dataclass(frozen=True, slots=True)
+class FlagLine:
+    """A warning, with its registered sentence and the figures that raised it."""
+
+    code: str
+    sentence: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Erratum:
+    """A correction, a doubt or a retraction.
+
+    Attributes:
+        kind: "corrected", "contested" or "retracted".
+        object_kind, object_id: what it is about.
+        metric, method: the figure that was corrected; "" where the whole thing is meant.
+        old, new: values in the metric's base unit.
+        successor: id of what stands in its place now.
+    """
+
+    id: str
+    kind: str
+    object_kind: str
+    object_id: str
+    metric: str
+    method: str
+    old: float | None
+    new: float | None
+    reason: str
+    by: str
+    at: datetime
+    successor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FigureLine:
+    """A published figure; see `zcdb.sources.Figure`.
+
+    Attributes:
+        value: the single figure; None for a range and for what is not known.
+    """
+
+    metric: str
+    method: str
+    unit: str
+    stated: str
+    value: float | None
+    low: float | None
+    high: float | None
+    sd: float | None
+    spread: str | None
+    n: int | None
+    other_low: float | None
+    other_high: float | None
+    is_inferred: bool
+    reason: str | None
+    left_out: str | None
+    details: Facts
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """Where published results come from, in a list.
+
+    Attributes:
+        kind: "historic", "import" or "bundle".
+        dated: the date as stated, ISO 8601.
+        lines: first and last line in the document; None for the whole.
+        entries: how many results it has.
+    """
+
+    id: str
+    kind: str
+    name: str
+    title: str
+    document: str
+    author: str | None
+    dated: str | None
+    lines: tuple[int, int] | None
+    recorded_at: datetime
+    entries: int
+    details: Facts
+
+
+@dataclass(frozen=True, slots=True)
+class EntryLine:
+    """One result of a source with its figures.
+
+    Attributes:
+        case_id, factors: of the case it describes; None and empty where it describes none.
+        left_out: why it takes part in no comparison.
+        errata: about it, oldest first.
+    """
+
+    id: str
+    source: SourceLine
+    name: str
+    kind: str
+    lines: tuple[int, int]
+    case_id: str | None
+    factors: CaseFactors
+    left_out: str | None
+    flags: tuple[FlagLine, ...]
+    figures: tuple[FigureLine, ...]
+    errata: tuple[Erratum, ...]
+    details: Facts
+
+
+@dataclass(frozen=True, slots=True)
+class SourceList:
+    """Sources; `next_after` is the id to ask on from, None at the end."""
+
+    sources: tuple[SourceLine, ...]
+    next_after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePage:
+    """A source with all its entries, in its order.
+
+    Attributes:
+        sha256, size_bytes: of the text that was read.
+        errata: about the source as a whole.
+    """
+
+    source: SourceLine
+    sha256: str
+    size_bytes: int
+    entries: tuple[EntryLine, ...]
+    errata: tuple[Erratum, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CasePage:
     """A case on any host.
 
     Attributes:
-        statistics: over all runs, by metric and method.
+        statistics: over all runs and sources, by metric and method.
         trials: oldest first, from the page asked for.
         next_after: id of the trial to ask on from; None at the end.
         siblings: factor -> cases that differ in it alone (and in what follows it).
+        entries: what others published about it.
     """
 
     id: str
@@ -393,6 +534,7 @@ class CasePage:
     trials: tuple[CaseTrial, ...]
     next_after: str | None
     siblings: Mapping[str, tuple[Sibling, ...]]
+    entries: tuple[EntryLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,15 +545,6 @@ class TrialValue:
     method: str
     value: float | None
     reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class FlagLine:
-    """A warning, with its registered sentence and the figures that raised it."""
-
-    code: str
-    sentence: str
-    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,6 +570,7 @@ class TrialPage:
     attempts: tuple[TrialLine, ...]
     previous_id: str | None
     next_id: str | None
+    errata: tuple[Erratum, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -475,7 +609,11 @@ class RunState:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What an id names: kind is "run", "case", "trial", "environment" or "experiment"."""
+    """What an id names.
+
+    Attributes:
+        kind: "run", "case", "trial", "environment", "experiment", "source", "entry" or "report".
+    """
 
     kind: str
     id: str

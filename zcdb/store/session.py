@@ -22,9 +22,9 @@ from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.orm import Session
 
 from zcdb.errors import StoreError, UsageError
-from zcdb.store import registries
+from zcdb.store import cases, history, registries
 
-SCHEMA_REVISION = "0001"
+SCHEMA_REVISION = "0002"
 """The newest file in `migrations/versions`: what the models of this zcdb fit."""
 
 BUSY_TIMEOUT_MS = 15_000
@@ -121,11 +121,14 @@ def resolve_url(where: str | Path | None = None) -> URL:
     )
 
 
-def open_database(where: str | Path | None = None) -> Database:
+def open_database(where: str | Path | None = None, *, with_history: bool = True) -> Database:
     """Open a database; makes the folder, the file and the tables, and upgrades an older form.
+
+    The founding tables are written into it once, and again when zcdb ships better ones.
 
     Args:
         where: as for `resolve_url`.
+        with_history: False leaves the founding tables out.
 
     Raises:
         UsageError: if `where` is not the address of a database.
@@ -135,19 +138,22 @@ def open_database(where: str | Path | None = None) -> Database:
     if url.get_backend_name() == "sqlite":
         _check_file(Path(url.database or ""))
     engine = make_engine(url)
+    db = Database(engine)
     try:
         with _named_errors(url):
             _make_current(engine)
+        if with_history:
+            history.keep(db)
     except BaseException:
         engine.dispose()
         raise
-    return Database(engine)
+    return db
 
 
 @contextmanager
-def opened(where: str | Path | None = None) -> Iterator[Database]:
+def opened(where: str | Path | None = None, *, with_history: bool = True) -> Iterator[Database]:
     """Open a database as `open_database` does and close it at the end."""
-    db = open_database(where)
+    db = open_database(where, with_history=with_history)
     try:
         yield db
     finally:
@@ -228,7 +234,10 @@ def _make_current(engine: Engine) -> None:
     if revision != SCHEMA_REVISION:
         upgrade(engine.url)
     with engine.execution_options(sqlite_begin="BEGIN IMMEDIATE").begin() as connection:
-        registries.write(connection)
+        if registries.write(connection):
+            with Session(connection, join_transaction_mode="create_savepoint") as session:
+                cases.rebuild_all_derived(session)
+                session.commit()
 
 
 def upgrade(url: URL) -> None:

@@ -5,15 +5,25 @@ The statements are made once: making one takes longer than executing it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import Connection, Table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import DeclarativeBase, Session
 
 Rows = Sequence[Mapping[str, Any]]
+T = TypeVar("T")
+
+_BATCH = 500
+"""Values in one IN (...): well below what either database takes."""
+
+
+def batched(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Give the values in pieces that fit into one IN (...)."""
+    for start in range(0, len(values), _BATCH):
+        yield values[start : start + _BATCH]
 
 
 @cache

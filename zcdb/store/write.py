@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from sqlalchemy import Row, select, update
+from sqlalchemy import Row, func, select, update
 from sqlalchemy import insert as plain_insert
 from sqlalchemy.orm import Session
 
@@ -31,6 +31,8 @@ from zcdb.records import (
     ExperimentText,
     MetricValue,
     Outcome,
+    PlannedCase,
+    PlannedTrial,
     Run,
     SampleSeries,
     TrialEnd,
@@ -56,6 +58,7 @@ from zcdb.store.models import (
 from zcdb.store.session import Database
 from zcdb.store.statistics import (
     excluded_repetitions,
+    grow_summaries,
     kept,
     refresh_measurements,
     refresh_summaries,
@@ -104,12 +107,19 @@ def add_run(db: Database, run: Run) -> None:
         )
         session.add(row)
         session.flush()
-        _add_plan(session, row.id, run)
+        _add_places(session, row.id, run.cases, run.plan)
         if run.note:
             session.add(NoteRow(run_id=row.id, text=run.note, written_at=run.started_at))
 
 
-def _add_plan(session: Session, run_id: int, run: Run) -> None:
+def _add_places(
+    session: Session,
+    run_id: int,
+    planned: Sequence[PlannedCase],
+    places: Sequence[PlannedTrial],
+    *,
+    first_case: int = 0,
+) -> None:
     cases = [
         {
             "run_id": run_id,
@@ -117,7 +127,7 @@ def _add_plan(session: Session, run_id: int, run: Run) -> None:
             "position": position,
             "factors_json": factors_json(case.factors),
         }
-        for position, case in enumerate(run.cases)
+        for position, case in enumerate(planned, first_case)
     ]
     trials = [
         {
@@ -127,7 +137,7 @@ def _add_plan(session: Session, run_id: int, run: Run) -> None:
             "block": place.block,
             "repetition": place.repetition,
         }
-        for place in run.plan
+        for place in places
     ]
     for row_class, rows in ((PlannedCaseRow, cases), (PlannedTrialRow, trials)):
         if rows:
@@ -334,33 +344,41 @@ def _add_values(
 ) -> None:
     """Put a trial's values at their place in the measurements and bring the statistics along."""
     stored = {
-        (row.metric, row.method): (blobs.decode(row.values_f64), row.reason)
+        (row.metric, row.method): row
         for row in session.execute(
             select(
                 MeasurementRow.metric,
                 MeasurementRow.method,
                 MeasurementRow.values_f64,
+                MeasurementRow.n,
                 MeasurementRow.reason,
             ).where(MeasurementRow.run_id == trial.run_id, MeasurementRow.case_id == trial.case_id)
         )
     }
-    excluded = excluded_repetitions(session, trial.case_id)
+    excluded = excluded_repetitions(session, trial.case_id, run_id=trial.run_id)
     rows = []
     for value in measured:
-        values, reason = stored.get((value.metric, value.method), ((), None))
-        values = blobs.with_value(values, trial.repetition, value.value)
+        old = stored.get((value.metric, value.method))
+        values = blobs.with_value(
+            blobs.decode(old.values_f64) if old else (), trial.repetition, value.value
+        )
         row = {
             "run_id": trial.run_id,
             "case_id": trial.case_id,
             "metric": value.metric,
             "method": value.method,
             "values_f64": blobs.encode(values),
-            "reason": value.reason or reason,
+            "reason": value.reason or (old.reason if old else None),
             **blobs.statistics(kept(values, trial.run_id, excluded)),
         }
         rows.append(row)
     upsert(session, MeasurementRow, rows)
-    refresh_summaries(session, trial.case_id)
+    # The first value of a run is the one that makes its statistic's n go from 0 to 1.
+    firsts = [
+        row["n"] > 0 and not (key in stored and stored[key].n)
+        for row, key in ((row, (row["metric"], row["method"])) for row in rows)
+    ]
+    grow_summaries(session, trial.case_id, zip(measured, firsts, strict=True))
 
 
 def fail_interrupted_trials(db: Database, run_id: str, *, ended_at: datetime | None = None) -> int:
@@ -442,3 +460,30 @@ def exclude_trial(db: Database, trial_id: str, *, reason: str, excluded_by: str)
         session.flush()
         refresh_measurements(session, trial.case_id)
         refresh_summaries(session, trial.case_id)
+
+
+def extend_plan(
+    db: Database, run_id: str, cases: Sequence[PlannedCase], trials: Sequence[PlannedTrial]
+) -> None:
+    """Let cases and places join the plan of a run, before they are measured.
+
+    Args:
+        cases: new to the run.
+        trials: places that follow the last one of the plan.
+
+    Raises:
+        StoreError: if the run is unknown or finished, or the places do not follow its plan.
+    """
+    with db.writing() as session:
+        run = _run(session, run_id, db)
+        if run.outcome == "finished":
+            raise StoreError(f"run {run_id} is finished: its plan cannot grow")
+        of_run = PlannedTrialRow.run_id == run.id
+        places = session.scalar(select(func.count()).select_from(PlannedTrialRow).where(of_run))
+        known = session.scalar(
+            select(func.count()).select_from(PlannedCaseRow).where(PlannedCaseRow.run_id == run.id)
+        )
+        first = int(places or 0)
+        if [place.position for place in trials] != list(range(first, first + len(trials))):
+            raise StoreError(f"the new places do not follow the {first} of run {run_id}")
+        _add_places(session, run.id, cases, trials, first_case=int(known or 0))

@@ -26,11 +26,11 @@ from zcdb.importers.history.records import (
     RelativeChange,
     Source,
 )
-from zcdb.importers.history.vocabulary import BASE_UNITS, FLAGS, PERCENT
+from zcdb.importers.history.sources import sources
+from zcdb.importers.history.vocabulary import BASE_UNITS, PERCENT
 
 __all__ = [
     "BASE_UNITS",
-    "FLAGS",
     "PERCENT",
     "Comparison",
     "Conclusion",
@@ -51,4 +51,5 @@ __all__ = [
     "exclusion",
     "read",
     "recompute",
+    "sources",
 ]

@@ -35,12 +35,12 @@ def exclusion(cell: HistoricCell) -> str | None:
             return reason
     if cell.kind in _EXCLUDED_KINDS:
         return _EXCLUDED_KINDS[cell.kind]
-    if not _usable(cell):
+    if not without_disowned(cell):
         return "the author disowns its CPU figure, and it has no other"
     return None
 
 
-def _usable(cell: HistoricCell) -> tuple[HistoricValue, ...]:
+def without_disowned(cell: HistoricCell) -> tuple[HistoricValue, ...]:
     """Return the figures of a cell without disowned CPU figures."""
     if "cpu-bogus" not in cell.flags:
         return cell.values
@@ -53,7 +53,9 @@ def comparable(cells: Iterable[HistoricCell]) -> list[HistoricCell]:
     Superseded, withdrawn and impossible figures are left out, and so are CPU figures that their
     author disowns; contested ones stay, with their flags.
     """
-    return [replace(cell, values=_usable(cell)) for cell in cells if exclusion(cell) is None]
+    return [
+        replace(cell, values=without_disowned(cell)) for cell in cells if exclusion(cell) is None
+    ]
 
 
 def recompute(conclusion: Conclusion, cells: Sequence[HistoricCell]) -> list[Recomputed]:

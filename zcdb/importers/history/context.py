@@ -15,9 +15,11 @@ from zcdb.importers.history.vocabulary import (
     CPU_METHODS,
     ENDS_OF_ROLE,
     SUBTABLES,
+    SWITCH_FACTORS,
     SWITCHES,
     End,
 )
+from zcdb.importers.published import published_factors
 
 
 def read_context(place: Place, table: Table) -> dict[str, Json]:
@@ -70,38 +72,88 @@ def registry_factors(
     """Return what the registry of factors knows of a context, in its spelling.
 
     A patched kernel is another kernel: its patch is part of the name.  Pinning is a factor only
-    where both ends share a host; elsewhere the documents mean the NIC's interrupts.
+    where both ends share a host; elsewhere the documents mean the NIC's interrupts.  What the
+    source is silent about is "unstated", never zcdb's default.
     """
     ends: tuple[End, ...] = ENDS_OF_ROLE.get(str(context.get("role")), ())
-    found: dict[str, Any] = dict(stated)
-    api = API_FACTORS.get(str(context.get("api")))
-    if api:
-        found["api"] = api
-    if "chunk_bytes" in context:
-        found["receive_size" if ends == ("receiver",) else "message_size"] = context["chunk_bytes"]
-    if "streams" in context:
-        found["streams"] = context["streams"]
-    if context.get("tcp_cork"):
-        found["tcp_cork"] = context["tcp_cork"] == "on"
-    if context.get("link") == "loopback":
-        found["link"] = "loopback"
-        if "pinning" in context:
-            found["pinning"] = context["pinning"]
+    found: dict[str, Any] = {**_workload(ends, context), **_tuning(context), **stated}
     for end in ends:
         found |= _machine(end, context)
+        if "link_bps" in context:
+            found[f"{end}_link_speed"] = context["link_bps"]
     peer = context.get("peer")
     if isinstance(peer, Mapping) and len(ends) == 1:
         found |= _machine("sender" if ends == ("receiver",) else "receiver", peer)
     spelled: dict[str, factors.FactorValue] = {}
-    for name in factors.FACTORS:
-        if name in found:
-            try:
-                spelled[name] = factors.normalise(name, found[name])
-            except ValueError as error:
-                place.fail(f"{name}: {error}", name)
-    if unknown := set(found) - set(spelled):
-        place.fail(f"unknown factor {sorted(unknown)[0]!r}", "factors")
-    return spelled
+    for name, value in found.items():
+        if name not in factors.FACTORS:
+            place.fail(f"unknown factor {name!r}", "factors")
+        try:
+            spelled[name] = factors.normalise(name, value)
+        except ValueError as error:
+            place.fail(f"{name}: {error}", name)
+    return published_factors(spelled)
+
+
+def _workload(ends: tuple[End, ...], context: Mapping[str, Json]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        name: context[key]
+        for key, name in (("streams", "streams"), ("rsize", "rsize"), ("wsize", "wsize"))
+        if key in context
+    }
+    api = str(context.get("api"))
+    if API_FACTORS.get(api):
+        found["api"] = API_FACTORS[api]
+    if api == "request-response":
+        found["test"] = "rr"
+    if "chunk_bytes" in context:
+        found["receive_size" if ends == ("receiver",) else "message_size"] = context["chunk_bytes"]
+    if "tool" in context:
+        found["tool"] = context["tool"]
+    if "protocol" in context:
+        found["protocol"] = "udp" if "UDP" in str(context["protocol"]) else None
+        found["protocol"] = found["protocol"] or ("tcp" if context["protocol"] == "TCP" else None)
+    if context.get("link") == "loopback":
+        found["link"] = "loopback"
+        if "pinning" in context:
+            found["pinning"] = context["pinning"]
+    elif "link" in context or "link_bps" in context:
+        found["link"] = "hosts"
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _tuning(context: Mapping[str, Json]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        SWITCH_FACTORS[key]: context[key] for key in SWITCHES if key in context
+    }
+    if "tcp_cork" in found:
+        found["tcp_cork"] = found["tcp_cork"] == "on"
+    if str(context.get("lro", "")).startswith("on"):
+        found["receiver.lro" if "receiver" in str(context["lro"]) else "lro"] = "on"
+    for key in ("mtu", "irq_placement"):
+        if key in context:
+            found[key] = context[key]
+    buffers = context.get("socket_buf")
+    if isinstance(buffers, Mapping):
+        found |= {
+            name: buffers[key]
+            for key, name in (("send", "sndbuf"), ("recv", "rcvbuf"))
+            if key in buffers
+        }
+    sysctls = context.get("sysctls")
+    if isinstance(sysctls, Mapping):
+        for key, value in sysctls.items():
+            found |= _sysctl_factors(str(key), value)
+    return found
+
+
+def _sysctl_factors(key: str, value: Json) -> dict[str, Any]:
+    """Return a sysctl as factors; `*mem_max/default` is how one document writes four of them."""
+    if key == "net.core.*mem_max/default":
+        names = [f"net.core.{way}mem_{which}" for way in "rw" for which in ("max", "default")]
+        return {f"sysctl.{name}": str(value) for name in names}
+    short = key.removeprefix("net.ipv4.")
+    return {short if short in ("tcp_wmem", "tcp_rmem") else f"sysctl.{key}": str(value)}
 
 
 def _machine(end: End, context: Mapping[str, Json]) -> dict[str, Any]:
@@ -110,7 +162,13 @@ def _machine(end: End, context: Mapping[str, Json]) -> dict[str, Any]:
     kernel = context.get("kernel", "" if patch == "vanilla" else "unstated")
     if kernel:
         found["kernel"] = kernel if patch == "vanilla" else f"{kernel}+{patch}"
+    if "os" in context and not str(context["os"]).startswith("Linux"):
+        found["os"] = context["os"]
     cpu = context.get("cpu")
-    if isinstance(cpu, Mapping) and "model" in cpu:
-        found["cpu"] = cpu["model"]
+    if isinstance(cpu, Mapping):
+        found |= {
+            name: cpu[key] for key, name in (("model", "cpu"), ("count", "cpus")) if key in cpu
+        }
+    if "ram" in context:
+        found["memory"] = context["ram"]
     return {f"{end}_{key}": value for key, value in found.items()}

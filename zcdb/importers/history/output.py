@@ -27,7 +27,7 @@ def as_json(history: History) -> list[dict[str, Any]]:
     registry's words for it), `values` (stated and normalised), `flags`, `inferred`, `resolved`,
     `relations`, `notes`, and whether it is `comparable`.  What is not known is null.
     """
-    return [_cell(cell, history) for cell in history.cells]
+    return [cell_as_json(cell, history) for cell in history.cells]
 
 
 def as_text(history: History) -> str:
@@ -45,7 +45,8 @@ def as_text(history: History) -> str:
     return "\n".join(lines[1:]) + "\n"
 
 
-def _cell(cell: HistoricCell, history: History) -> dict[str, Any]:
+def cell_as_json(cell: HistoricCell, history: History) -> dict[str, Any]:
+    """Return one cell; the keys are those of `as_json`."""
     reason = exclusion(cell)
     return {
         "id": cell.id,
@@ -55,7 +56,7 @@ def _cell(cell: HistoricCell, history: History) -> dict[str, Any]:
         "source": _source(cell.source, history),
         "context": dict(cell.context),
         "factors": dict(cell.factors),
-        "values": [_value(value) for value in cell.values],
+        "values": [value_as_json(value) for value in cell.values],
         "counters": {
             name: {key: _number(figure) for key, figure in entry.items()}
             for name, entry in cell.counters.items()
@@ -89,7 +90,8 @@ def _source(source: Source, history: History) -> dict[str, Any]:
     }
 
 
-def _value(value: HistoricValue) -> dict[str, Any]:
+def value_as_json(value: HistoricValue) -> dict[str, Any]:
+    """Return one figure: stated, normalised, and how it was read."""
     return {
         "metric": value.metric,
         "method": value.method,

@@ -14,6 +14,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, cast, get_args
 
+from zcdb.flags import FLAGS, SOURCE_FLAGS
 from zcdb.importers.history.context import read_context, read_inferred, registry_factors
 from zcdb.importers.history.place import HistoryError, Place, Table
 from zcdb.importers.history.records import (
@@ -35,7 +36,6 @@ from zcdb.importers.history.vocabulary import (
     CONTEXT_TYPES,
     COUNTER_KEYS,
     COUNTERS,
-    FLAGS,
     LINE_LISTS,
     RELATION_TYPES,
     SOURCE_KEYS,
@@ -215,7 +215,7 @@ def _cell(
     flags = place.texts(table, "flags")
     for flag in flags:
         if flag not in FLAGS:
-            place.fail(f"unknown flag {flag!r}", flag, f"known: {', '.join(FLAGS)}")
+            place.fail(f"unknown flag {flag!r}", flag, f"known: {', '.join(SOURCE_FLAGS)}")
     values = tuple(
         historic_value(place, metric, table[metric], context, inferred)
         for metric in BASE_UNITS

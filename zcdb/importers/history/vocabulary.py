@@ -19,46 +19,15 @@ End = Literal["sender", "receiver"]
 PERCENT = "%"
 """Unit of a utilisation whose machine has no stated CPU count: percent of that machine."""
 
-FLAGS: dict[str, str] = {
-    "approximate": "The author gives the figure as approximate.",
-    "best-of-sweep": "The author names this value as the best of the sweep.",
-    "bimodal-throughput": "The throughput jumped between two values.",
-    "contested-combination": "Whether this combination of settings takes effect was disputed.",
-    "cpu-bogus": "The author disowns the CPU figure: it misses most of the network work.",
-    "from-memory": "The author quotes the figure from memory.",
-    "high-variance": "The author reports a range and wonders about its width.",
-    "implausible-as-stated": "The figure cannot be right as it is stated.",
-    "internal-inconsistency": "Figures of one statement do not fit each other.",
-    "kernel-name-odd": "The kernel's name matches no known release.",
-    "lower-bound": "The figure is a lower bound.",
-    "machine-inferred": "The machine is not named; it was deduced.",
-    "machine-unstated": "The machine is not named.",
-    "maximum-observed": "The figure is the highest that was seen.",
-    "noisy": "The author calls the figure noisy.",
-    "periodic-2-slow-1-fast": "The samples repeat: two slow ones and a fast one.",
-    "receiver-drops-most": "The receiver dropped most of what was sent.",
-    "role-unstated": "Which end was measured is not said.",
-    "sum-of-iterations": "The stated figure is a sum over iterations.",
-    "superseded": "A later mail corrects this figure; it takes part in no comparison.",
-    "table-elided": "The document shows only some of the rows that this figure covers.",
-    "throughput-contested": "Others could not reproduce the throughput.",
-    "typo": "The document has a typing error here.",
-    "unit-mislabelled": "The heading names a unit that the figures cannot have.",
-    "unit-unstated": "The unit is not stated.",
-    "upper-bound": "The figure is an upper bound.",
-    "withdrawn": "The author has withdrawn the figure.",
-}
-"""Flags of historic cells, each with its sentence; none of them removes a number."""
-
 API_FACTORS: dict[str, str | None] = {
     "sendfile": "sendfile",
     "send": "send",
     "write": "write",
     "write (tcp_sendmsg)": "write",
     "read-write": "read_write",
-    "send/write": None,
-    "receive": None,
-    "nfs-read": None,
+    "send/write": "send_or_write",
+    "receive": "receive",
+    "nfs-read": "nfs_read",
     "request-response": None,
 }
 """The documents' words for how bytes move -> the factor `api`, None where it has no such value."""
@@ -223,7 +192,16 @@ CONTEXT_TYPES: dict[str, type] = {
     ),
     **dict.fromkeys(["cpu", "socket_buf", "sysctls", "peer"], dict),
 }
-SWITCHES = ("sg", "tx_csum", "rx_csum", "tso", "tx_nocache_copy", "tcp_cork")
+SWITCH_FACTORS = {
+    "sg": "sg",
+    "tx_csum": "tx_checksum",
+    "rx_csum": "rx_checksum",
+    "tso": "tso",
+    "tx_nocache_copy": "tx_nocache_copy",
+    "tcp_cork": "tcp_cork",
+}
+"""What the documents have on or off -> the factor."""
+SWITCHES = tuple(SWITCH_FACTORS)
 SUBTABLES: dict[str, dict[str, type]] = {
     "cpu": {"model": str, "clock_mhz": int, "count": int, "as_stated": str},
     "peer": {

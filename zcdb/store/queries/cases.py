@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
 
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import exists, func, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
 from zcdb.factors import FACTORS
@@ -12,6 +15,7 @@ from zcdb.store import values as blobs
 from zcdb.store.cases import factors_from_json
 from zcdb.store.models import (
     CaseRow,
+    EntryRow,
     ExperimentRow,
     MeasurementRow,
     PairingRow,
@@ -21,6 +25,7 @@ from zcdb.store.models import (
 )
 from zcdb.store.queries.common import NotFound
 from zcdb.store.queries.lines import registry_order, statistic, trial_lines
+from zcdb.store.queries.sources import entry_lines
 from zcdb.store.results import (
     CaseLine,
     CaseList,
@@ -33,8 +38,15 @@ from zcdb.store.results import (
 from zcdb.store.session import Database
 
 
-def case_list(db: Database, *, after: str | None = None, limit: int = 50) -> CaseList:
+def case_list(
+    db: Database, *, after: str | None = None, limit: int = 50, with_published: bool = False
+) -> CaseList:
     """Return cases, the ones met last first, from the one after case `after` on.
+
+    Args:
+        db: where to read.
+        with_published: also those that nobody measured with zcdb: of the founding tables and
+            of imported files.
 
     Raises:
         NotFound: if there is no case `after`.
@@ -46,15 +58,23 @@ def case_list(db: Database, *, after: str | None = None, limit: int = 50) -> Cas
             .correlate(CaseRow)
             .scalar_subquery()
         )
-        chosen = select(CaseRow, trials).order_by(CaseRow.id.desc()).limit(limit + 1)
+        entries = (
+            select(func.count())
+            .where(EntryRow.case_id == CaseRow.id)
+            .correlate(CaseRow)
+            .scalar_subquery()
+        )
+        chosen = select(CaseRow, trials, entries).order_by(CaseRow.id.desc()).limit(limit + 1)
+        if not with_published:
+            chosen = chosen.where(exists().where(TrialRow.case_id == CaseRow.id))
         if after is not None:
             key = session.scalar(select(CaseRow.id).where(CaseRow.public_id == after))
             if key is None:
                 raise NotFound("case", after, db.name)
             chosen = chosen.where(CaseRow.id < key)
         lines = [
-            CaseLine(row.public_id, factors_from_json(row.factors_json), count)
-            for row, count in session.execute(chosen)
+            CaseLine(row.public_id, factors_from_json(row.factors_json), count, published)
+            for row, count, published in session.execute(chosen)
         ]
         next_after = lines[limit - 1].id if len(lines) > limit else None
         return CaseList(tuple(lines[:limit]), next_after)
@@ -84,14 +104,35 @@ def case_page(
             session, *where, order=(TrialRow.started_at, TrialRow.id), limit=limit + 1
         )
         trials = _with_values(session, case.id, list(lines.values()))
+        statistics = _statistics(session, [case.id])[case.id]
+        if after is None and len(trials) <= limit:
+            statistics = _with_medians(statistics, trials)
         return CasePage(
             id=case.public_id,
             factors=factors_from_json(case.factors_json),
-            statistics=_statistics(session, [case.id])[case.id],
+            statistics=statistics,
             trials=tuple(trials[:limit]),
             next_after=trials[limit - 1].trial.id if len(trials) > limit else None,
             siblings=_siblings(session, case.id),
+            entries=tuple(entry_lines(session, EntryRow.case_id == case.id)),
         )
+
+
+def _with_medians(
+    statistics: Sequence[Statistic], trials: Sequence[CaseTrial]
+) -> tuple[Statistic, ...]:
+    """Return statistics with the median, which no table keeps: all of the values are at hand."""
+    values: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for trial in trials:
+        if trial.trial.excluded is None:
+            for key, value in trial.values.items():
+                values[key].append(value)
+    return tuple(
+        replace(one, median=median(values[one.metric, one.method]))
+        if not one.entries and values[one.metric, one.method]
+        else one
+        for one in statistics
+    )
 
 
 def _with_values(session: Session, case_id: int, lines: list[TrialLine]) -> list[CaseTrial]:
@@ -149,8 +190,10 @@ def _siblings(session: Session, case_id: int) -> dict[str, tuple[Sibling, ...]]:
         place = (value, "") if isinstance(value, int) else (0, str(value))
         sibling = Sibling(row.public_id, value, statistics[row.case_id])
         found[row.factor].append((place, sibling))
+    # Settings with a dotted name are not listed in the registry: they come last.
+    order = [*FACTORS, *sorted(set(found) - set(FACTORS))]
     return {
         factor: tuple(sibling for _, sibling in sorted(found[factor], key=lambda pair: pair[0]))
-        for factor in FACTORS
+        for factor in order
         if factor in found
     }

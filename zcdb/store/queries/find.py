@@ -8,7 +8,16 @@ from sqlalchemy import literal, select, union_all
 from sqlalchemy.orm import InstrumentedAttribute
 
 from zcdb.errors import UsageError
-from zcdb.store.models import CaseRow, EnvironmentRow, ExperimentRow, RunRow, TrialRow
+from zcdb.store.models import (
+    CaseRow,
+    EntryRow,
+    EnvironmentRow,
+    ExperimentRow,
+    ReportRow,
+    RunRow,
+    SourceRow,
+    TrialRow,
+)
 from zcdb.store.queries.common import NotFound
 from zcdb.store.results import Found
 from zcdb.store.session import Database
@@ -23,6 +32,9 @@ _IDS: dict[str, InstrumentedAttribute[str]] = {
     "trial": TrialRow.public_id,
     "environment": EnvironmentRow.public_id,
     "experiment": ExperimentRow.public_id,
+    "source": SourceRow.public_id,
+    "entry": EntryRow.public_id,
+    "report": ReportRow.public_id,
 }
 
 

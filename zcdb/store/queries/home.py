@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import exists, func, select, tuple_
 from sqlalchemy.orm import Session
 
 from zcdb.store.models import CaseRow, EnvironmentRow, ExperimentRow, RunRow, TrialRow
@@ -40,9 +40,19 @@ def home(db: Database, *, limit: int = 10) -> Home:
 def _counts(session: Session) -> Counts:
     # An experiment that was changed has several rows, one a version.
     experiments = select(func.count(ExperimentRow.name.distinct())).scalar_subquery()
-    tables = (RunRow, CaseRow, TrialRow, EnvironmentRow)
-    counted = [select(func.count()).select_from(table).scalar_subquery() for table in tables]
-    return Counts(*session.execute(select(experiments, *counted)).one())
+    # Cases of published results are not counted among those that were measured here.
+    measured = (
+        select(func.count())
+        .select_from(CaseRow)
+        .where(exists().where(TrialRow.case_id == CaseRow.id))
+        .scalar_subquery()
+    )
+    runs, trials, environments = (
+        select(func.count()).select_from(table).scalar_subquery()
+        for table in (RunRow, TrialRow, EnvironmentRow)
+    )
+    counted = select(experiments, runs, measured, trials, environments)
+    return Counts(*session.execute(counted).one())
 
 
 def run_list(db: Database, *, after: str | None = None, limit: int = 50) -> RunList:

@@ -234,17 +234,19 @@ def environment_lines(session: Session, *where: ColumnElement[bool]) -> list[Env
 
 
 def statistic(row: MeasurementRow | SummaryRow) -> Statistic:
-    """Return the statistics of a row."""
+    """Return the statistics of a row; only those of one run have a median."""
     return Statistic(
         metric=row.metric,
         method=row.method,
         n=row.n,
         mean=row.mean,
-        median=row.median,
+        median=row.median if isinstance(row, MeasurementRow) else None,
         sd=row.sd,
         low=row.low,
         high=row.high,
         reason=row.reason,
+        runs=row.runs if isinstance(row, SummaryRow) else 1,
+        entries=row.entries if isinstance(row, SummaryRow) else 0,
     )
 
 

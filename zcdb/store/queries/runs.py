@@ -19,6 +19,7 @@ from zcdb.store.models import (
     TrialRow,
 )
 from zcdb.store.queries.common import NotFound
+from zcdb.store.queries.errata import standing
 from zcdb.store.queries.lines import (
     environment_lines,
     experiment_text,
@@ -43,9 +44,11 @@ def run_page(db: Database, run_id: str, *, from_position: int = 0, limit: int = 
 
     Raises:
         NotFound: if there is no such run.
+        Retracted: if it was taken back.
     """
     with db.reading() as session:
         row = _run_row(session, run_id, db)
+        errata = standing(session, "run", run_id)
         plan = _plan(session, row.id, from_position, limit + 1)
         return RunPage(
             run=run_lines(session, select(RunRow.id).where(RunRow.id == row.id))[0],
@@ -56,6 +59,7 @@ def run_page(db: Database, run_id: str, *, from_position: int = 0, limit: int = 
             plan=plan[:limit],
             next_position=plan[limit].position if len(plan) > limit else None,
             environments=tuple(environment_lines(session, TrialRow.run_id == row.id)),
+            errata=errata,
         )
 
 

@@ -25,6 +25,7 @@ from zcdb.store.models import (
     TrialRow,
 )
 from zcdb.store.queries.common import NotFound
+from zcdb.store.queries.errata import standing
 from zcdb.store.queries.lines import experiment_text, registry_order, run_lines, trial_lines
 from zcdb.store.results import EnvironmentLine, FlagLine, TrialPage, TrialValue
 from zcdb.store.session import Database
@@ -35,6 +36,7 @@ def trial_page(db: Database, trial_id: str) -> TrialPage:
 
     Raises:
         NotFound: if there is no such trial.
+        Retracted: if it was taken back.
     """
     with db.reading() as session:
         found = session.execute(
@@ -48,6 +50,7 @@ def trial_page(db: Database, trial_id: str) -> TrialPage:
         if found is None:
             raise NotFound("trial", trial_id, db.name)
         trial, experiment_id, factors_json, details, samples = found
+        errata = standing(session, "trial", trial_id)
         attempts = trial_lines(
             session,
             TrialRow.run_id == trial.run_id,
@@ -69,6 +72,7 @@ def trial_page(db: Database, trial_id: str) -> TrialPage:
             attempts=tuple(attempts.values()),
             previous_id=before,
             next_id=behind,
+            errata=errata,
         )
 
 
