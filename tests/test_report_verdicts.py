@@ -319,4 +319,4 @@ def test_a_verdict_table_costs_a_fixed_number_of_statements(demo: Demo) -> None:
             verdict_table(db, run_id)
         counts.append(len(statements))
 
-    assert counts == [10, 10]
+    assert counts == [13, 13]

@@ -4,39 +4,34 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 from zcdb import units
-from zcdb.factors import FACTORS, FactorValue, display
 from zcdb.flags import FLAGS
 from zcdb.ids import Json
 from zcdb.metrics import METRICS, format_value
+from zcdb.report.method_text import (
+    TEXT_COLUMNS,
+    crossover_lines,
+    crossover_sentence,
+    effect_lines,
+    effect_title,
+    factor_text,
+)
+from zcdb.report.method_text import (
+    sentences as method_sentences,
+)
 from zcdb.report.plain import plain
 from zcdb.report.table import CaseRemark, MetricTable, VerdictRow, VerdictTable
 from zcdb.store.results import RunLine, Statistic
 
-TEXT_COLUMNS = 78
+__all__ = ["TEXT_COLUMNS", "factor_text", "render_markdown", "render_text", "title", "to_json"]
+
 
 _HEADINGS = ("95 %", "n", "ratio", "[interval]", "p", "verdict")
 _GAPS = (2, 1, 1, 2, 1, 1, 2)
 """Spaces before the mean and before each column under `_HEADINGS`, in text."""
-
-
-def factor_text(factors: Mapping[str, FactorValue], names: Iterable[str]) -> str:
-    """Return some factors of a case for people: `"sendfile, message size 64 KiB"`."""
-    parts = []
-    for name in names:
-        if name in factors:
-            # An API speaks for itself; a size or a number does not.
-            label = "" if name == "api" else f"{_in_sentence(FACTORS[name].label)} "
-            parts.append(label + display(name, factors[name]))
-    return ", ".join(parts)
-
-
-def _in_sentence(label: str) -> str:
-    """Return a label as it stands inside a sentence: names like TCP_CORK keep their case."""
-    return label if label[1:2].isupper() else label[0].lower() + label[1:]
 
 
 def title(metric: MetricTable) -> str:
@@ -119,7 +114,9 @@ def _heading(run: RunLine) -> list[str]:
     for name in ("failed", "unsupported", "interrupted", "excluded", "left"):
         number = getattr(counts, name)
         if number:
-            ended.append(f"{number} {'to do' if name == 'left' else name}")
+            # What a finished run did not measure it stopped before, as declared.
+            left = "not needed" if run.outcome == "finished" else "to do"
+            ended.append(f"{number} {left if name == 'left' else name}")
     started = run.started_at.strftime("%Y-%m-%d %H:%M UTC")
     return [
         run.question,
@@ -143,6 +140,8 @@ def _remarks(table: VerdictTable) -> list[str]:
     if not table.baseline:
         sentences.append("The experiment names no baseline: nothing is compared.")
     sentences += [f"{title(metric)}: {metric.note}." for metric in table.metrics if metric.note]
+    sentences += method_sentences(table)
+    sentences += _signs(table)
     for case in table.cases:
         sentences += _case_remarks(table, case)
     raised: Counter[str] = Counter()
@@ -155,6 +154,30 @@ def _remarks(table: VerdictTable) -> list[str]:
     if table.constant:
         sentences.append(f"The same for all: {factor_text(table.constant, table.constant)}.")
     return sentences
+
+
+def _signs(table: VerdictTable) -> list[str]:
+    """Return what limited the cases and what was copied, a sentence for all that share it."""
+    names: dict[str, list[str]] = {}
+    for case in table.cases:
+        copied = f"zero copy {case.zero_copy}" if case.zero_copy else ""
+        for sign in filter(None, (limited_by(case.limiter), copied)):
+            name = factor_text(case.factors, table.varying) or "this case"
+            names.setdefault(sign, []).append(name)
+    return [
+        f"{sign[0].upper()}{sign[1:]}:"
+        f" {'all cases' if len(of) == len(table.cases) > 1 else '; '.join(of)}."
+        for sign, of in sorted(names.items())
+    ]
+
+
+def limited_by(limiter: str | None) -> str:
+    """Return what limited a case as part of a sentence, "" if nobody looked."""
+    if limiter is None:
+        return ""
+    if limiter == "not identified":
+        return "what limited it is not identified"
+    return f"limited by the {limiter}"
 
 
 def _case_remarks(table: VerdictTable, case: CaseRemark) -> list[str]:
@@ -175,6 +198,11 @@ def render_text(table: VerdictTable) -> str:
     lines = [wrapped for line in _heading(table.run) for wrapped in _wrap(line)]
     for metric in table.metrics:
         lines += ["", title(metric), *_text_rows(table, metric)]
+    if table.crossover is not None:
+        lines += ["", *_wrap(crossover_sentence(table.crossover))]
+        lines += crossover_lines(table.crossover)
+    for effects in table.effects:
+        lines += ["", *_wrap(effect_title(effects, table.varying)), *effect_lines(effects)]
     lines.append("")
     for sentence in _remarks(table):
         lines += textwrap.wrap(sentence, TEXT_COLUMNS, initial_indent="* ", subsequent_indent="  ")
@@ -237,6 +265,11 @@ def render_markdown(table: VerdictTable) -> str:
         for mean, row in zip(means, metric.rows, strict=True):
             case = factor_text(row.case.factors, table.varying) or "this case"
             lines.append("| " + " | ".join([case, mean, *_cells(row)]) + " |")
+    if table.crossover is not None:
+        lines += ["", crossover_sentence(table.crossover)]
+    for effects in table.effects:
+        lines += ["", f"### {effect_title(effects, table.varying)}", ""]
+        lines += ["```", *effect_lines(effects), "```"]
     lines.append("")
     lines += [f"- {sentence}" for sentence in _remarks(table)]
     return "\n".join(lines) + "\n"

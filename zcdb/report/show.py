@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from zcdb.report import text
+from zcdb.report import sources, text
 from zcdb.report.verdicts import to_json, verdict_table
 from zcdb.store import queries
 from zcdb.store.session import Database
@@ -31,5 +31,11 @@ def show(db: Database, prefix: str) -> tuple[Any, str]:
     if found.kind == "environment":
         environment = queries.environment_page(db, found.id)
         return environment, text.environment_text(environment)
+    if found.kind == "source":
+        source = queries.source_page(db, found.id)
+        return source, sources.source_text(source)
+    if found.kind == "entry":
+        entry = queries.entry_page(db, found.id)
+        return entry, sources.entry_text(entry)
     experiment = queries.experiment_of_version(db, found.id)
     return experiment, text.experiment_text(experiment)

@@ -11,6 +11,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from zcdb.factors import FactorValue
+from zcdb.report.crossing import CrossoverAnswer
+from zcdb.report.effects import EffectTable
+from zcdb.report.order import PatternRemark
+from zcdb.report.twins import TwinCheck
 from zcdb.stats.verdict import Verdict
 from zcdb.store.results import RunLine, Statistic
 
@@ -81,6 +85,10 @@ class CaseRemark:
         copied_share: mean share of completions that the kernel says were copied;
             None where the API has no completions.
         flags: code -> trials that raised it.
+        limiter: what limited most trials of the case, "not identified" too; None if nobody
+            looked.
+        zero_copy: of an API that should not copy, whether bytes were really not copied:
+            proven, copied or unknown; None for other APIs, or if nobody looked.
     """
 
     case_id: str | None
@@ -91,6 +99,41 @@ class CaseRemark:
     reasons: tuple[str, ...]
     copied_share: float | None
     flags: Mapping[str, int]
+    limiter: str | None = None
+    zero_copy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Detectable:
+    """What the comparisons of a metric could have shown.
+
+    Attributes:
+        cv: variation of the repetitions, from the spread within blocks.
+        ratio: smallest difference that is detected in 8 of 10 such runs; None where even a
+            tenfold one is not.
+    """
+
+    metric: str
+    n: int
+    cv: float
+    ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """How a run that stops by itself stopped.
+
+    Attributes:
+        level: confidence that each interval is computed at, so that it holds at the table's
+            in spite of the looking.
+        blocks: repetitions that were made; None while it goes on.
+    """
+
+    metric: str
+    half_width: float
+    at_most: int
+    level: float
+    blocks: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +147,13 @@ class VerdictTable:
         family_size: comparisons that were judged together.
         varying: factors that differ between the run's cases.
         constant: factors that do not, where they are not at their default.
+        cases: twins left out, as in all that is above.
+        twins: what equal cases say about the method; None without any.
+        detectable: by metric that is judged, where its spread is known.
+        patterns: what the order of the values shows.
+        effects: of on/off factors, alone and together.
+        warnings: sentences about how the run was measured as a whole.
+        stopping: None for a fixed number of repetitions.
     """
 
     run: RunLine
@@ -115,6 +165,13 @@ class VerdictTable:
     constant: Mapping[str, FactorValue]
     metrics: tuple[MetricTable, ...]
     cases: tuple[CaseRemark, ...]
+    twins: TwinCheck | None = None
+    detectable: tuple[Detectable, ...] = ()
+    patterns: tuple[PatternRemark, ...] = ()
+    effects: tuple[EffectTable, ...] = ()
+    crossover: CrossoverAnswer | None = None
+    warnings: tuple[str, ...] = ()
+    stopping: Stopping | None = None
 
     @property
     def rows(self) -> tuple[VerdictRow, ...]:

@@ -10,6 +10,7 @@ from zcdb.factors import FACTORS, FactorValue, display, without_defaults
 from zcdb.metrics import METRICS, format_value
 from zcdb.report.render import factor_text, render_text
 from zcdb.report.table import VerdictTable
+from zcdb.report.twins import is_twin
 from zcdb.store.results import (
     CaseList,
     CasePage,
@@ -101,13 +102,16 @@ def run_text(page: RunPage, table: VerdictTable) -> str:
     """Return a run: its answer, and each trial in the order of measuring."""
     factors = {case.plan_key: case.factors for case in page.cases}
     rows = [["place", "trial", "case", "repetition", "outcome"]]
+    waits = "not needed" if page.run.outcome == "finished" else "planned"
     for place in page.plan:
         name = factor_text(factors[place.plan_key], table.varying)
+        if is_twin(factors[place.plan_key]):
+            name = f"{name} (twin)".strip()
         at = [str(place.position), name, str(place.repetition)]
         for trial in place.attempts:
             rows.append([at[0], trial.id, at[1], at[2], _outcome(trial)])
         if not place.attempts:
-            rows.append([at[0], "", at[1], at[2], "planned"])
+            rows.append([at[0], "", at[1], at[2], waits])
     about = [["note", page.run.note]] if page.run.note else []
     about += [[f"environment ({', '.join(line.ends)})", line.id] for line in page.environments]
     about += [[name, json.dumps(value)] for part in page.readings for name, value in part.items()]

@@ -8,22 +8,46 @@ one family.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import dataclasses
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from zcdb import factors as registry
 from zcdb.factors import FactorValue
+from zcdb.ids import Json
 from zcdb.metrics import HEADLINE_CPU_METHOD, METRICS
+from zcdb.report.crossing import CrossoverAnswer, crossover_answer
+from zcdb.report.effects import effect_tables
+from zcdb.report.order import patterns, torn_pairs
 from zcdb.report.render import render_markdown, render_text, to_json
-from zcdb.report.table import CaseRemark, CaseValue, MetricTable, Role, VerdictRow, VerdictTable
+from zcdb.report.table import (
+    CaseRemark,
+    CaseValue,
+    Detectable,
+    MetricTable,
+    Role,
+    Stopping,
+    VerdictRow,
+    VerdictTable,
+)
+from zcdb.report.twins import TwinCheck, TwinRow, real_cases, twin_check, twin_pairs
 from zcdb.stats.compare import Comparison, compare_paired
+from zcdb.stats.distributions import t_critical
+from zcdb.stats.power import smallest_detectable_ratio
+from zcdb.stats.sequential import PEEKING_CORRECTION
 from zcdb.stats.verdict import Verdict, judge
 from zcdb.store import queries
-from zcdb.store.results import ExperimentText, RunCase, RunLine
+from zcdb.store.queries.method import RunMethod, run_method
+from zcdb.store.results import ExperimentText, RunCase, RunLine, Statistic
 from zcdb.store.session import Database
 
 __all__ = ["render_markdown", "render_text", "to_json", "verdict_table"]
+
+_NOTHING_KNOWN = RunMethod({}, {}, ())
 
 LEVEL = 0.95
 DEFAULT_MATTERS = 0.02
@@ -59,25 +83,40 @@ def verdict_table(db: Database, run_id: str) -> VerdictTable:
         zcdb.store.queries.NotFound: if there is no such run.
     """
     outcome = queries.run_outcome(db, run_id)
-    return make_table(outcome.run, outcome.experiment, outcome.cases)
+    how = run_method(db, run_id)
+    return make_table(outcome.run, outcome.experiment, outcome.cases, how)
 
 
-def make_table(run: RunLine, experiment: ExperimentText, cases: Sequence[RunCase]) -> VerdictTable:
-    """Return the answer that the cases of a run give."""
+def make_table(
+    run: RunLine,
+    experiment: ExperimentText,
+    measured: Sequence[RunCase],
+    how: RunMethod = _NOTHING_KNOWN,
+) -> VerdictTable:
+    """Return the answer that the cases of a run give.
+
+    Args:
+        measured: its cases, twins too.
+        how: when and where each value was measured, and what its trials say of themselves.
+    """
     compare = cast(Mapping[str, Any], experiment.resolved.get("compare") or {})
     baseline = cast(Mapping[str, FactorValue], compare.get("baseline") or {})
     matters = float(compare.get("matters") or DEFAULT_MATTERS)
+    cases = real_cases(measured)
+    stopping = _stopping(experiment, how.readings)
+    level = stopping.level if stopping else LEVEL
     shown = [
         _metric(name, is_judged, baseline, cases)
         for name, is_judged in _shown(compare.get("metrics") or ())
     ]
+    of_metrics = [(metric.name, metric.method) for metric in shown if metric.is_judged]
     judged = [
         (pair.comparison, METRICS[metric.name].better)
         for metric in shown
         for pair in metric.pairs
         if pair.comparison is not None
     ]
-    verdicts = judge([c for c, _ in judged], [better for _, better in judged], matters, LEVEL)
+    verdicts = judge([c for c, _ in judged], [better for _, better in judged], matters, level)
     left = iter(verdicts)
     varying = registry.varying([case.factors for case in cases])
     return VerdictTable(
@@ -88,9 +127,94 @@ def make_table(run: RunLine, experiment: ExperimentText, cases: Sequence[RunCase
         family_size=verdicts[0].family_size if verdicts else 0,
         varying=tuple(varying),
         constant=_constant(cases, varying),
-        metrics=tuple(_metric_table(metric, left) for metric in shown),
-        cases=tuple(_remark(case) for case in cases),
+        metrics=tuple(_metric_table(metric, left, level) for metric in shown),
+        cases=tuple(_remark(case, how) for case in cases),
+        twins=_twins(measured, of_metrics),
+        detectable=tuple(_detectable(metric, len(judged)) for metric in shown if _spread(metric)),
+        patterns=patterns(measured, of_metrics, how.places),
+        effects=effect_tables(cases, baseline, of_metrics, level),
+        crossover=_crossover(compare, cases),
+        warnings=tuple(_warnings(shown, how)),
+        stopping=stopping,
     )
+
+
+def _stopping(experiment: ExperimentText, readings: Sequence[Mapping[str, Any]]) -> Stopping | None:
+    """Return how the run stops by itself, None if its repetitions are fixed."""
+    measure = cast(Mapping[str, Any], experiment.resolved.get("measure") or {})
+    until = measure.get("until")
+    if not until:
+        return None
+    told = [reading["stopping"] for reading in readings if "stopping" in reading]
+    level = 1 - (1 - LEVEL) * PEEKING_CORRECTION
+    blocks = told[-1]["blocks"] if told else None
+    return Stopping(until["metric"], until["half_width"], until["at_most"], level, blocks)
+
+
+def _twins(measured: Sequence[RunCase], metrics: Sequence[tuple[str, str]]) -> TwinCheck | None:
+    compared = []
+    for metric, method in metrics:
+        for one, other in twin_pairs(measured):
+            comparison = _compare(one, other, metric, method)
+            factors = {name: value for name, value in one.factors.items() if name != "twin"}
+            ratio = None if comparison.log_ratio is None else math.exp(comparison.log_ratio)
+            n, p_value = comparison.n_candidate, comparison.p_value
+            compared.append((TwinRow(metric, method, factors, ratio, p_value, n), comparison))
+    return twin_check(compared)
+
+
+def _spread(metric: _Metric) -> list[tuple[float, int]]:
+    """Return the standard deviation of the log ratios, and n, of each comparison that has one."""
+    return [
+        (found.standard_error * math.sqrt(found.n_candidate), found.n_candidate)
+        for pair in metric.pairs
+        if (found := pair.comparison) is not None and found.standard_error
+    ]
+
+
+def _detectable(metric: _Metric, family_size: int) -> Detectable:
+    spread = _spread(metric)
+    # A pair varies √2 times as much as a trial that is independent of its neighbours.
+    cv = math.sqrt(statistics.fmean(sd**2 for sd, _ in spread) / 2)
+    n = min(n for _, n in spread)
+    ratio = smallest_detectable_ratio(cv, n, LEVEL, family_size)
+    return Detectable(metric.name, n, cv, ratio)
+
+
+def _crossover(compare: Mapping[str, Any], cases: Sequence[RunCase]) -> CrossoverAnswer | None:
+    wanted = compare.get("crossover")
+    if not wanted:
+        return None
+    metric = str(wanted["metric"])
+    method, _ = _method(metric, cases)
+
+    def compared(baseline: RunCase, case: RunCase) -> Comparison:
+        return _compare(baseline, case, metric, method)
+
+    return crossover_answer(wanted, cases, method, compared)
+
+
+def _warnings(shown: Sequence[_Metric], how: RunMethod) -> Iterator[str]:
+    """Yield what to know of how the run was measured as a whole."""
+    pairs = {
+        (pair.baseline.plan_key, pair.case.plan_key): (pair.baseline, pair.case)
+        for metric in shown
+        for pair in metric.pairs
+        if pair.baseline is not None
+    }
+    torn = [torn_pairs(*pair, how.places) for pair in pairs.values()]
+    apart, all_pairs = (sum(counts) for counts in zip(*torn, strict=True)) if torn else (0, 0)
+    if apart:
+        yield (
+            f"{apart} of {all_pairs} pairs were measured more than an hour apart: what changed on"
+            " the machine meanwhile is in their difference, not only what they compare."
+        )
+    boots = {boot for reading in how.readings for boot in cast(Any, reading.get("boots") or ())}
+    if how.places and len(boots) < 2:
+        yield (
+            "All trials come from one boot: there is no between-boot estimate, and what a boot"
+            " settles by chance is not in the intervals."
+        )
 
 
 def _shown(asked: Sequence[str]) -> list[tuple[str, bool]]:
@@ -185,13 +309,13 @@ def _compare(baseline: RunCase, case: RunCase, metric: str, method: str) -> Comp
     return compare_paired([a for a, _ in both], [b for _, b in both])
 
 
-def _metric_table(metric: _Metric, left: Iterator[Verdict]) -> MetricTable:
+def _metric_table(metric: _Metric, left: Iterator[Verdict], level: float) -> MetricTable:
     """Return a metric's table; takes its verdicts from those that are left."""
     rows = tuple(
         VerdictRow(
-            case=_value(pair.case, metric),
+            case=_value(pair.case, metric, level),
             role=pair.role,
-            baseline=_value(pair.baseline, metric) if pair.baseline else None,
+            baseline=_value(pair.baseline, metric, level) if pair.baseline else None,
             verdict=next(left) if pair.comparison else None,
             sign_flip_p_value=pair.comparison.sign_flip_p_value if pair.comparison else None,
         )
@@ -200,9 +324,9 @@ def _metric_table(metric: _Metric, left: Iterator[Verdict]) -> MetricTable:
     return MetricTable(metric.name, metric.method, metric.is_judged, metric.note, rows)
 
 
-def _value(case: RunCase, metric: _Metric) -> CaseValue:
+def _value(case: RunCase, metric: _Metric, level: float) -> CaseValue:
     series = case.find(metric.name, metric.method)
-    statistic = series.statistic if series else None
+    statistic = _at_level(series.statistic, level) if series else None
     is_missing = statistic is None or statistic.n == 0
     return CaseValue(
         case_id=case.case_id,
@@ -211,6 +335,17 @@ def _value(case: RunCase, metric: _Metric) -> CaseValue:
         statistic=statistic,
         missing=_why_missing(case) if is_missing else None,
     )
+
+
+def _at_level(statistic: Statistic, level: float) -> Statistic:
+    """Return a statistic whose interval has another level than the stored one."""
+    if level == LEVEL or statistic.low is None or statistic.mean is None:
+        return statistic
+    degrees = statistic.n - 1
+    wider = t_critical(level, degrees) / t_critical(LEVEL, degrees)
+    half_width = (statistic.mean - statistic.low) * wider
+    mean = statistic.mean
+    return dataclasses.replace(statistic, low=mean - half_width, high=mean + half_width)
 
 
 def _why_missing(case: RunCase) -> str:
@@ -230,8 +365,9 @@ def _constant(cases: Sequence[RunCase], varying: Sequence[str]) -> dict[str, Fac
     return {name: value for name, value in stated.items() if name not in varying}
 
 
-def _remark(case: RunCase) -> CaseRemark:
+def _remark(case: RunCase, how: RunMethod) -> CaseRemark:
     copied = case.find("copied_share")
+    signs = how.signs.get(case.plan_key, {})
     return CaseRemark(
         case_id=case.case_id,
         factors=case.factors,
@@ -241,4 +377,24 @@ def _remark(case: RunCase) -> CaseRemark:
         reasons=case.reasons,
         copied_share=copied.statistic.mean if copied else None,
         flags=case.flags,
+        limiter=_most(_limiters(signs.get("limiter", ()))),
+        zero_copy=_most(_labels(signs.get("zero_copy", ()))),
     )
+
+
+def _most(said: Iterable[str]) -> str | None:
+    """Return what most trials say; None if none says anything."""
+    return next((word for word, _ in Counter(said).most_common(1)), None)
+
+
+def _limiters(signs: Sequence[Json]) -> Iterator[str]:
+    for sign in signs:
+        if isinstance(sign, Mapping):
+            yield str(sign["name"])
+
+
+def _labels(signs: Sequence[Json]) -> Iterator[str]:
+    """Yield the labels of trials whose API is one that should not copy."""
+    for sign in signs:
+        if isinstance(sign, Mapping) and sign.get("is_asked"):
+            yield str(sign["label"])

@@ -1,0 +1,507 @@
+"""Comparison along any one factor: pairs of cases, judged together.
+
+A question names a factor and its levels, two cases, or two runs; the store
+finds the pairs, `stats` judges them, and this module says what to know before
+believing it: what else differs, what has no partner, what the figures cannot
+show.  Up to `EXACT_LIMIT` pairs use single values: block by block where one run
+measured both, Welch's test otherwise; more pairs use the stored n, mean and sd.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+import numpy as np
+
+from zcdb import factors as registry
+from zcdb.errors import UsageError
+from zcdb.factors import FACTORS, FactorValue
+from zcdb.metrics import CPU_METHODS, HEADLINE_CPU_METHOD, METRICS
+from zcdb.report.facts import changed_facts
+from zcdb.report.linter import warnings_of
+from zcdb.report.naming import distinguishing
+from zcdb.stats.compare import Comparison, Sample, compare_paired, compare_welch
+from zcdb.stats.many import Judged, Samples, judge_many
+from zcdb.stats.verdict import Verdict, judge, repetitions_to_decide
+from zcdb.store.queries import compare as queries
+from zcdb.store.queries.compare import EXACT_LIMIT, Key, Pair, Pairs, Side
+from zcdb.store.results import Statistic
+from zcdb.store.session import Database
+
+LEVEL = 0.95
+DEFAULT_MATTERS = 0.02
+DEFAULT_METRICS = ("service_demand_sender", "throughput")
+SHOWN_LIMIT = 200
+"""Pairs of which a page or text shows the details; a CSV has all."""
+
+Kind = Literal["factor", "cases", "runs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is compared.
+
+    Attributes:
+        kind: levels of a factor, cases by id, or runs by id.
+        factor: the factor along which cases are compared; "" for cases and runs.
+        baseline, candidates: levels of the factor, or ids.
+        where: factor -> values that both cases of a pair must have (one of).
+        metrics: names; judged in this order.
+        method: CPU method of metrics that have one.
+        matters: ratio below which a difference is called equivalent.
+    """
+
+    kind: Kind
+    factor: str
+    baseline: FactorValue
+    candidates: tuple[FactorValue, ...]
+    where: Mapping[str, tuple[FactorValue, ...]] = field(default_factory=dict)
+    metrics: tuple[str, ...] = DEFAULT_METRICS
+    method: str = HEADLINE_CPU_METHOD
+    matters: float = DEFAULT_MATTERS
+
+    def measured(self) -> tuple[Key, ...]:
+        """Return (metric, method) of each metric asked for, throughput always among them."""
+        named = dict.fromkeys(self.metrics)
+        named.setdefault("throughput")
+        return tuple((name, self.method if METRICS[name].has_method else "") for name in named)
+
+    def query(self) -> str:
+        """Return the canonical query text: the same question has the same one."""
+        parts: list[tuple[str, str]] = []
+        if self.kind == "factor":
+            parts.append(("axis", self.factor))
+        else:
+            parts.append(("of", self.kind))
+        parts.append(("a", _text(self.baseline)))
+        parts += [("b", _text(value)) for value in self.candidates]
+        for name in sorted(self.where):
+            parts += [(name, _text(value)) for value in self.where[name]]
+        parts += [("m", name) for name in self.metrics]
+        if self.method != HEADLINE_CPU_METHOD:
+            parts.append(("method", self.method))
+        if self.matters != DEFAULT_MATTERS:
+            parts.append(("matters", f"{self.matters:g}"))
+        return urlencode(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A pair by one metric.
+
+    Attributes:
+        kind: "paired" by block, or "welch" of two groups.
+        verdict: None for a metric that is shown but not judged, and where a value is missing.
+        missing: why there is no verdict; "" where there is one.
+    """
+
+    baseline: Side
+    candidate: Side
+    baseline_statistic: Statistic | None
+    candidate_statistic: Statistic | None
+    kind: str
+    verdict: Verdict | None
+    missing: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetricComparison:
+    """All pairs by one metric.
+
+    Attributes:
+        words: verdict word -> pairs.
+        mean_ratio: geometric mean of the pairs' ratios; None where no pair has one.
+    """
+
+    metric: str
+    method: str
+    is_judged: bool
+    rows: tuple[Row, ...]
+    words: Mapping[str, int]
+    mean_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonReport:
+    """A comparison, answered.
+
+    Attributes:
+        level: confidence of the whole family of intervals.
+        family_size: comparisons that were tested together.
+        found: pairs there are; more than are in the rows only above the limit of a comparison.
+        varying: factors in which the pairs differ.
+        naming: few of them that still tell all pairs apart.
+        constant: factors that all cases share, where they are not at their default.
+        followers: factors that come along with the one compared, with the values of both sides.
+        changed_facts: facts of the machines that differ between the two sides.
+        unpaired: cases that have no partner, by level.
+        failed: trials that failed in the cases compared.
+        warnings: what to know before believing it, a sentence each.
+    """
+
+    question: Question
+    level: float
+    family_size: int
+    found: int
+    metrics: tuple[MetricComparison, ...]
+    varying: tuple[str, ...]
+    naming: tuple[str, ...]
+    constant: Mapping[str, FactorValue]
+    followers: Mapping[str, tuple[str, str]]
+    changed_facts: tuple[tuple[str, str, str], ...]
+    unpaired: tuple[tuple[str, int], ...]
+    failed: int
+    warnings: tuple[str, ...]
+
+    @property
+    def pair_count(self) -> int:
+        """Pairs in the rows."""
+        return len(self.metrics[0].rows) if self.metrics else 0
+
+
+def _text(value: FactorValue) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def ask_factor(
+    factor: str,
+    baseline: str,
+    candidates: Sequence[str],
+    where: Mapping[str, Sequence[str]] | None = None,
+    **others: object,
+) -> Question:
+    """Return a question about levels of a factor, its words read as an experiment file's are.
+
+    Raises:
+        UsageError: for an unknown factor, a value it does not take, or one level twice.
+    """
+    known = registry.find(factor)
+    if known is None:
+        raise UsageError(
+            f"there is no factor {factor!r}",
+            hint=_near(factor, FACTORS),
+        )
+    levels = [level_of(known.name, text) for text in (baseline, *candidates)]
+    if len(set(levels)) != len(levels):
+        raise UsageError(
+            f"{factor}: each level is compared once, got {', '.join(map(str, levels))}"
+        )
+    filters = {
+        _known(name): tuple(level_of(_known(name), value) for value in values)
+        for name, values in (where or {}).items()
+    }
+    return checked(
+        Question("factor", known.name, levels[0], tuple(levels[1:]), filters, **others)  # type: ignore[arg-type]
+    )
+
+
+def _near(word: str, known: Iterable[str]) -> str | None:
+    near = difflib.get_close_matches(word, list(known), 3, 0.5)
+    return f"did you mean {' or '.join(near)}?" if near else None
+
+
+def _known(name: str) -> str:
+    factor = registry.find(name)
+    if factor is None:
+        raise UsageError(f"there is no factor {name!r}", hint=_near(name, FACTORS))
+    return factor.name
+
+
+def level_of(factor: str, text: str) -> FactorValue:
+    """Return a level as it is stored; published and observed values are taken as they stand.
+
+    Raises:
+        UsageError: for a value that the factor does not take.
+    """
+    try:
+        return registry.normalise_published(factor, text)
+    except ValueError as error:
+        raise UsageError(f"{factor}: {error}") from None
+
+
+def checked(question: Question) -> Question:
+    """Return the question if it makes sense.
+
+    Raises:
+        UsageError: for an unknown metric or method, or a margin that is none.
+    """
+    for name in question.metrics:
+        if name not in METRICS:
+            raise UsageError(f"there is no metric {name!r}", hint=_near(name, METRICS))
+    if question.method not in CPU_METHODS:
+        raise UsageError(
+            f"there is no CPU method {question.method!r}",
+            hint=f"methods are {', '.join(CPU_METHODS)}",
+        )
+    if not 0 < question.matters < 1:
+        raise UsageError(f"matters is a ratio above 0 and below 1, got {question.matters:g}")
+    if not question.candidates:
+        raise UsageError("a comparison needs something to compare with the baseline")
+    return question
+
+
+def compare(db: Database, question: Question) -> ComparisonReport:
+    """Answer a question from the database.
+
+    Raises:
+        zcdb.store.queries.NotFound: if a case or run is not there.
+    """
+    return make_report(question, find_pairs(db, question))
+
+
+def find_pairs(db: Database, question: Question) -> Pairs:
+    """Return the pairs that a question is about."""
+    if question.kind == "cases":
+        ids = [str(value) for value in question.candidates]
+        return queries.pair_of_cases(db, str(question.baseline), ids, question.measured())
+    if question.kind == "runs":
+        return queries.pairs_of_runs(db, str(question.baseline), str(question.candidates[0]))
+    return queries.pairs_along(
+        db,
+        question.factor,
+        question.baseline,
+        question.candidates,
+        question.measured(),
+        question.where,
+    )
+
+
+def make_report(question: Question, pairs: Pairs) -> ComparisonReport:
+    """Return what the pairs say."""
+    pairs = replace(pairs, pairs=_in_order(question, pairs.pairs))
+    judged = [key for key in question.measured() if key[0] in question.metrics]
+    if len(pairs.pairs) <= EXACT_LIMIT:
+        metrics = _judged_exactly(question, pairs.pairs, judged)
+    else:
+        metrics = _judged_from_summaries(question, pairs.pairs, judged)
+    metrics += [_beside(pairs.pairs, key) for key in question.measured() if key not in judged]
+    shown = [side.factors for pair in pairs.pairs[:SHOWN_LIMIT] for side in _sides(pair)]
+    own = _own_factors(question, pairs)
+    varying = [name for name in registry.varying(shown) if name not in own]
+    report = ComparisonReport(
+        question=question,
+        level=LEVEL,
+        family_size=_family_size(metrics),
+        found=pairs.found,
+        metrics=tuple(metrics),
+        varying=tuple(varying),
+        naming=tuple(_naming(pairs.pairs[:SHOWN_LIMIT], varying)),
+        constant=_constant(shown, {*varying, *own}),
+        followers=_followers(pairs, own - {question.factor}),
+        changed_facts=changed_facts(pairs.environments),
+        unpaired=pairs.unpaired,
+        failed=pairs.failed,
+        warnings=(),
+    )
+    return _with_warnings(report)
+
+
+def _in_order(question: Question, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+    """Return the pairs by the values of their factors, sizes by size, candidates as asked."""
+    if len(pairs) > SHOWN_LIMIT:
+        return tuple(pairs)
+    own = {question.factor} if question.kind == "factor" else set()
+    filled = [pair.baseline.factors for pair in pairs]
+    names = [name for name in registry.varying(filled) if name not in own]
+    asked = {_text(value): place for place, value in enumerate(question.candidates)}
+
+    def place(pair: Pair) -> tuple[Any, ...]:
+        values = [pair.baseline.factors.get(name, "") for name in names]
+        candidate = (
+            _text(pair.candidate.factors.get(question.factor, ""))
+            if question.kind == "factor"
+            else pair.candidate.case_id
+        )
+        numbers = [(0, v, "") if isinstance(v, int) else (1, 0, str(v)) for v in values]
+        return (*numbers, asked.get(candidate, 0))
+
+    return tuple(sorted(pairs, key=place))
+
+
+def _with_warnings(report: ComparisonReport) -> ComparisonReport:
+    return replace(report, warnings=warnings_of(report))
+
+
+def _sides(pair: Pair) -> tuple[Side, Side]:
+    return pair.baseline, pair.candidate
+
+
+def _own_factors(question: Question, pairs: Pairs) -> set[str]:
+    """Return the factors in which a candidate may differ from its baseline."""
+    if question.kind == "factor":
+        followers = {name for name, f in FACTORS.items() if f.follows == question.factor}
+        return {question.factor, *followers}
+    return {
+        name
+        for pair in pairs.pairs[:SHOWN_LIMIT]
+        for name in queries.differing(pair.baseline.factors, pair.candidate.factors)
+    }
+
+
+def _naming(pairs: Sequence[Pair], varying: Sequence[str]) -> list[str]:
+    """Return few factors that name the pairs: always the API and the size where they differ."""
+    baselines = {pair.baseline.case_id: pair.baseline.factors for pair in pairs}
+    usual = [name for name in ("api", "message_size") if name in varying]
+    needed = distinguishing(list(baselines.values()), [*usual, *varying])
+    return [name for name in varying if name in usual or name in needed]
+
+
+def _constant(
+    cases: Sequence[Mapping[str, FactorValue]], left_out: set[str]
+) -> dict[str, FactorValue]:
+    if not cases:
+        return {}
+    stated = registry.without_defaults(cases[0])
+    return {name: value for name, value in stated.items() if name not in left_out}
+
+
+def _followers(pairs: Pairs, names: set[str]) -> dict[str, tuple[str, str]]:
+    """Return factor -> its values on both sides, for factors that differ somewhere."""
+    found: dict[str, tuple[str, str]] = {}
+    for name in [name for name in FACTORS if name in names]:
+        values = [
+            sorted(
+                {
+                    registry.display(name, side.factors[name])
+                    for side in (_sides(pair)[place] for pair in pairs.pairs[:SHOWN_LIMIT])
+                    if name in side.factors
+                }
+            )
+            for place in (0, 1)
+        ]
+        if values[0] != values[1]:
+            found[name] = (", ".join(values[0]) or "none", ", ".join(values[1]) or "none")
+    return found
+
+
+def _family_size(metrics: Sequence[MetricComparison]) -> int:
+    sizes = [row.verdict.family_size for metric in metrics for row in metric.rows if row.verdict]
+    return max(sizes, default=0)
+
+
+def _judged_exactly(
+    question: Question, pairs: Sequence[Pair], keys: Sequence[Key]
+) -> list[MetricComparison]:
+    """Return every pair by every metric, all of them one family."""
+    comparisons = {
+        (key, index): _comparison(pair, key) for key in keys for index, pair in enumerate(pairs)
+    }
+    known = [(place, c) for place, c in comparisons.items() if isinstance(c, Comparison)]
+    verdicts = judge(
+        [comparison for _, comparison in known],
+        [METRICS[place[0][0]].better for place, _ in known],
+        question.matters,
+        LEVEL,
+    )
+    by_place = {place: verdict for (place, _), verdict in zip(known, verdicts, strict=True)}
+    return [
+        _metric(
+            key,
+            [
+                _row(pair, key, comparisons[key, index], by_place.get((key, index)))
+                for index, pair in enumerate(pairs)
+            ],
+        )
+        for key in keys
+    ]
+
+
+def _comparison(pair: Pair, key: Key) -> Comparison | str:
+    """Return the comparison of a pair, or why there is none."""
+    blocks = pair.blocks.get(key, ())
+    if len(blocks) >= 2:
+        return compare_paired([a for a, _ in blocks], [b for _, b in blocks])
+    samples = []
+    for name, side in (("baseline", pair.baseline), ("candidate", pair.candidate)):
+        statistic = side.statistics.get(key)
+        if statistic is None or statistic.mean is None:
+            why = statistic.reason if statistic and statistic.reason else "not measured"
+            return f"{name}: {why}"
+        # A published figure without a spread is a single value: it has a ratio and no interval.
+        n = statistic.n if statistic.sd is not None else 1
+        samples.append(Sample(n, statistic.mean, statistic.sd or 0.0))
+    return compare_welch(*samples)
+
+
+def _row(pair: Pair, key: Key, compared: Comparison | str, verdict: Verdict | None) -> Row:
+    is_compared = isinstance(compared, Comparison)
+    return Row(
+        pair.baseline,
+        pair.candidate,
+        pair.baseline.statistics.get(key),
+        pair.candidate.statistics.get(key),
+        compared.kind if isinstance(compared, Comparison) else "",
+        verdict,
+        "" if is_compared else str(compared),
+    )
+
+
+def _metric(key: Key, rows: Sequence[Row], is_judged: bool = True) -> MetricComparison:
+    ratios = [
+        math.log(row.verdict.ratio) for row in rows if row.verdict and row.verdict.ratio is not None
+    ]
+    words: Counter[str] = Counter(row.verdict.word for row in rows if row.verdict)
+    return MetricComparison(
+        metric=key[0],
+        method=key[1],
+        is_judged=is_judged,
+        rows=tuple(rows),
+        words=dict(words),
+        mean_ratio=math.exp(math.fsum(ratios) / len(ratios)) if ratios else None,
+    )
+
+
+def _beside(pairs: Sequence[Pair], key: Key) -> MetricComparison:
+    """Return a metric that is shown beside the judged ones: a cost never stands alone."""
+    rows = [_row(pair, key, "not judged", None) for pair in pairs]
+    return _metric(key, rows, is_judged=False)
+
+
+def _judged_from_summaries(
+    question: Question, pairs: Sequence[Pair], keys: Sequence[Key]
+) -> list[MetricComparison]:
+    """Return many pairs by every metric from the stored n, mean and sd; one family."""
+    baseline, candidate = (
+        Samples(*np.array([_summary(_sides(p)[place], key) for key in keys for p in pairs]).T)
+        for place in (0, 1)
+    )
+    better = [METRICS[name].better for name, _ in keys for _ in pairs]
+    judged = judge_many(baseline, candidate, better, question.matters, LEVEL)
+    metrics = []
+    for number, key in enumerate(keys):
+        start = number * len(pairs)
+        rows = [
+            _judged_row(question, pair, key, judged, start + index, is_shown=index < SHOWN_LIMIT)
+            for index, pair in enumerate(pairs)
+        ]
+        metrics.append(_metric(key, rows))
+    return metrics
+
+
+def _judged_row(
+    question: Question, pair: Pair, key: Key, judged: Judged, index: int, *, is_shown: bool
+) -> Row:
+    if math.isnan(judged.ratio[index]):
+        return _row(pair, key, _comparison(pair, key), None)
+    comparison = judged.comparison(index)
+    verdict = judged.verdict(index)
+    is_open = verdict.word == "undecided" and METRICS[key[0]].better != "neither"
+    if is_shown and is_open and verdict.low is not None:
+        needed = repetitions_to_decide(comparison, question.matters, verdict.level)
+        verdict = replace(verdict, repetitions_needed=needed)
+    return _row(pair, key, comparison, verdict)
+
+
+def _summary(side: Side, key: Key) -> tuple[float, float, float]:
+    statistic = side.statistics.get(key)
+    if statistic is None or statistic.mean is None:
+        return (math.nan, math.nan, math.nan)
+    if statistic.sd is None:
+        return (1.0, statistic.mean, 0.0)
+    return (float(statistic.n), statistic.mean, statistic.sd)
