@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from zcdb.nics.capabilities import CAPABILITIES
+from zcdb.nics.catalogue import Catalogue
+from zcdb.nics.claims import Claim
+from zcdb.nics.compare import in_order
 from zcdb.nics.driver import DriverScan
-from zcdb.nics.facts import Fact
+from zcdb.nics.facts import DriverFacts, Evidence, Fact, TreeFacts, id_from_text
 from zcdb.nics.preprocess import macros
 
 CORE_HEADER = """
@@ -52,6 +56,52 @@ static struct pci_driver card_driver = {
 };
 module_pci_driver(card_driver);
 """
+
+
+FOLDER = "drivers/net/ethernet/acme"
+"""Where the drivers of `make_driver` stand."""
+
+NAMES = {
+    "pci:1acd": "Acme Networks",
+    "pci:1acd:0001": "Card One",
+    "pci:1acd:0001:1acd:0100": "Card One Deluxe",
+}
+
+
+def make_driver(
+    name: str = "card", ids: tuple[str, ...] = ("pci:1acd:0001",), **values: object
+) -> DriverFacts:
+    """Return a driver whose capabilities are *no*, but for `values` (a value or a `Fact`)."""
+    facts = {key: Fact("no") for key in CAPABILITIES}
+    for number, (key, value) in enumerate(values.items(), start=1):
+        place = (Evidence(f"{FOLDER}/card.c", number * 10, "0123abcd"),)
+        facts[key] = Fact(value, evidence=place) if isinstance(value, str) else value
+    return DriverFacts(
+        name,
+        (name,),
+        (f"{FOLDER}/card.c", "drivers/net/mii.c"),
+        ("acme",),
+        "CONFIG_CARD",
+        'Acme "Pro"',
+        FOLDER,
+        ("pci",),
+        tuple(id_from_text(one) for one in ids),
+        0,
+        facts,
+    )
+
+
+def make_tree(kernel: str, *drivers: DriverFacts) -> TreeFacts:
+    """Return a scan of some drivers."""
+    return TreeFacts(kernel, {driver.name: driver for driver in drivers})
+
+
+def make_catalogue(*trees: TreeFacts, claims: list[Claim] | None = None) -> Catalogue:
+    """Return a catalogue of some scans, with `NAMES`."""
+    packages = {tree.kernel: "a package" for tree in trees}
+    return Catalogue(
+        tuple(in_order(trees)), packages, NAMES, {}, {}, tuple(claims or ()), frozenset()
+    )
 
 
 def driver_source(body: str = "", *, before: str = "", after: str = "", driver: str = "") -> str:

@@ -84,6 +84,11 @@ def test_a_veth_link_needs_nothing_prepared_and_leaves_nothing(zcdb):
         " WHERE factor = 'sender_nic'"
     )
     assert [value for (value,) in nics] == ["veth"]
+    probed = zcdb.query(
+        "SELECT DISTINCT value, state FROM claims WHERE subject = 'veth' AND capability = 'sg'"
+        " AND source_kind = 'probed'"
+    )
+    assert probed == [("yes", "on")]
     assert after.stdout == before.stdout
     assert zcdb.wait_until_gone() == []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import lzma
 import sys
 
 import pytest
@@ -81,3 +82,38 @@ def test_the_benchmark_prints_its_table_and_fails_below_the_targets(
     assert "no, though the gold says yes or some: 1" in output
     assert "default on/off/fixed: 1 of 1 exact" in output
     assert "card           lro" in output
+
+
+def test_a_newer_kernel_is_judged_by_the_facts_that_were_verified_in_it(nics):
+    data = {
+        "drivers": [{"driver": "card", "files": [], "facts": {}}],
+        "zero_copy_7_3": {
+            "kernel": "7.3.4, a package",
+            "facts": [
+                {"driver": "new", "feature": "xsk_zc", "value": "some"},
+                {"driver": "new", "feature": "of another registry", "value": "yes"},
+            ],
+        },
+    }
+
+    assert list(nics.gold_for(data, "6.12.117")) == ["card"]
+    assert nics.gold_for(data, "7.3.1")["new"]["facts"].keys() == {"xsk_zc"}
+
+
+def test_ids_are_compared_with_those_that_built_modules_claim(nics, tmp_path, capsys):
+    from nics_support import make_driver, make_tree
+
+    folder = tmp_path / "lib/modules/6/kernel/drivers/net/ethernet/acme"
+    folder.mkdir(parents=True)
+    known = b"\0alias=pci:v00001ACDd00000001sv*sd*bc*sc*i*"
+    other = b"\0alias=pci:v00001ACDd00000002sv00001ACDsd00000100bc*sc*i*"
+    usb = b"\0alias=usb:v0BDAp8152d*dc*dsc*dp*ic*isc*ip*in*"
+    (folder / "card.ko.xz").write_bytes(lzma.compress(b"ELF" + known + other + usb + b"\0"))
+
+    nics.report_ids(make_tree("6.12", make_driver()), tmp_path)
+
+    assert capsys.readouterr().out.splitlines() == [
+        "ids that a built module claims and the scan has not:",
+        "card           pci:1acd:0002:1acd:0100 usb:0bda:8152",
+        "1 of 3 ids of built modules were read in the source",
+    ]

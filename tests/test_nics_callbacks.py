@@ -75,6 +75,18 @@ def test_declared_parameters_that_are_read_can_be_set():
     assert "never read" in facts["coal_adaptive_rx"].note
 
 
+def test_parameters_that_are_kept_as_a_whole_can_be_set():
+    ops = (
+        "static int card_set(struct net_device *dev, struct ethtool_coalesce *coal)\n{\n"
+        "\tmemcpy(&priv->coal, coal, sizeof(*coal));\n\treturn 0;\n}\n"
+        "static const struct ethtool_ops card_ops = {\n"
+        "\t.supported_coalesce_params = ETHTOOL_COALESCE_USE_ADAPTIVE_RX,\n"
+        "\t.set_coalesce = card_set,\n};\n"
+    )
+
+    assert facts_of(driver_source(before=ops))["coal_adaptive_rx"].value == "yes"
+
+
 def test_a_declaration_without_the_callback_sets_nothing():
     facts = probe_facts(
         "", before=ethtool("\t.supported_coalesce_params = ETHTOOL_COALESCE_RX_USECS,\n")
@@ -184,7 +196,7 @@ def test_a_call_in_a_library_counts_if_the_driver_leads_there():
     )
 
     assert facts_of(uses, ("drivers/net/h.c", library, True))["bql"].value == "yes"
-    assert facts_of(driver_source(), ("drivers/net/h.c", library, True))["bql"].value == "unknown"
+    assert facts_of(driver_source(), ("drivers/net/h.c", library, True))["bql"].value == "no"
 
 
 def test_page_pools_of_some_modes_are_conditional():

@@ -2,45 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import os
 from datetime import date
 from pathlib import Path
 
 import pytest
+from nics_support import FOLDER, make_catalogue, make_driver, make_tree
 
+from zcdb.errors import UsageError
 from zcdb.nics import build
-from zcdb.nics.capabilities import CAPABILITIES
 from zcdb.nics.catalogue import CatalogueError, load, read_tree, write_tree
-from zcdb.nics.claims import ClaimError, check_together, read_claims, stale_reason, version_key
+from zcdb.nics.claims import (
+    ClaimError,
+    check_together,
+    read_claims,
+    stale_because,
+    stale_reason,
+    version_key,
+)
 from zcdb.nics.compare import compare, comparison_lines, in_order, since
-from zcdb.nics.facts import DriverFacts, Evidence, Fact, TreeFacts, id_from_text
+from zcdb.nics.facts import Evidence, Fact, id_from_text
 from zcdb.nics.names import names_for, read_ids
-
-FOLDER = "drivers/net/ethernet/acme"
-
-
-def make_driver(name="card", ids=("pci:1acd:0001",), **values) -> DriverFacts:
-    """Return a driver whose capabilities are *no*, but for `values` (a value or a `Fact`)."""
-    facts = {key: Fact("no") for key in CAPABILITIES}
-    for number, (key, value) in enumerate(values.items(), start=1):
-        place = (Evidence(f"{FOLDER}/card.c", number * 10, "0123abcd"),)
-        facts[key] = Fact(value, evidence=place) if isinstance(value, str) else value
-    return DriverFacts(
-        name,
-        (name,),
-        (f"{FOLDER}/card.c", "drivers/net/mii.c"),
-        ("acme",),
-        "CONFIG_CARD",
-        'Acme "Pro"',
-        FOLDER,
-        ("pci",),
-        tuple(id_from_text(one) for one in ids),
-        0,
-        facts,
-    )
-
-
-def make_tree(kernel: str, *drivers: DriverFacts) -> TreeFacts:
-    return TreeFacts(kernel, {driver.name: driver for driver in drivers})
 
 
 def test_versions_are_ordered_as_numbers():
@@ -260,6 +243,81 @@ def test_claims_become_stale_by_rule(tmp_path):
 
     assert stale_reason(claim, date(2001, 12, 1)) is None
     assert stale_reason(claim, date(2002, 2, 1)) == "stated 2001-01-27, more than a year ago"
+
+
+def test_what_was_seen_in_a_kernel_is_stale_once_three_scanned_ones_followed():
+    kernels = ["6.1.192", "6.12.117", "7.3.4"]
+    today = date(2026, 12, 1)
+
+    assert stale_because("6.1.0-57", "2026-11-01", today, kernels) is None
+    assert stale_because("6.1.192", "2026-11-01", today, kernels) is None
+    assert stale_because("5.10.9", "2026-11-01", today, kernels) == (
+        "read in Linux 5.10.9; the catalogue has 3 newer kernels"
+    )
+    assert stale_because("", "2025-11", today) == "stated 2025-11, more than a year ago"
+
+
+ACKNOWLEDGED = {
+    "driver": "card",
+    "capability": "lro",
+    "kernel": "6.12.1",
+    "reason": "the driver sets GRO_HW in its place",
+    "date": "2026-12-01",
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"capability": "lrp"}, "unknown capability 'lrp'"),
+        ({"date": "today"}, "needs a reason and an ISO day"),
+        ({"reason": ""}, "needs a reason and an ISO day"),
+        ({"why": "."}, "unknown key 'why'"),
+        ({"kernel": None}, "lacks kernel"),
+    ],
+)
+def test_an_explained_loss_has_names_of_the_registry_a_reason_and_a_day(tmp_path, changed, message):
+    entry = {k: v for k, v in {**ACKNOWLEDGED, **changed}.items() if v is not None}
+    (tmp_path / "acknowledged.json").write_text(json.dumps([entry]))
+
+    with pytest.raises(CatalogueError) as caught:
+        load(tmp_path)
+
+    assert message in caught.value.message
+
+
+def test_data_that_changed_are_read_again(tmp_path):
+    path = tmp_path / "acknowledged.json"
+    path.write_text(json.dumps([ACKNOWLEDGED]))
+    before = load(tmp_path)
+    again = load(tmp_path)
+
+    path.write_text("[]")
+    os.utime(path, ns=(1, 1))
+
+    assert again is before
+    assert before.acknowledged == {("card", "lro", "6.12.1")}
+    assert load(tmp_path).acknowledged == frozenset()
+
+
+def test_a_driver_or_kernel_that_is_not_there_is_refused_with_the_nearest():
+    catalogue = make_catalogue(make_tree("6.12", make_driver("card")), make_tree("7.3"))
+
+    assert catalogue.named("card").name == "card"
+    assert catalogue.tree("7.3").drivers == {}
+    with pytest.raises(UsageError, match="no driver 'cart'"):
+        catalogue.named("cart")
+    with pytest.raises(UsageError, match=r"Linux 7\.3 has no driver card"):
+        catalogue.named("card", "7.3")
+
+
+def test_ids_lead_to_the_drivers_that_claim_them():
+    catalogue = make_catalogue(
+        make_tree("6.12", make_driver("card"), make_driver("other", ids=("pci:1acd:0001",)))
+    )
+
+    assert catalogue.drivers_of("pci:1acd:0001") == ("card", "other")
+    assert catalogue.drivers_of("pci:1acd:9999") == ()
 
 
 def test_one_command_builds_a_catalogue(tmp_path):

@@ -110,13 +110,30 @@ def test_code_under_a_name_that_nothing_defines_is_dead():
 
 def test_code_under_a_config_option_counts():
     facts = probe_facts(
-        "#ifdef CONFIG_CARD_TSO\n\tnetdev->features |= NETIF_F_TSO;\n"
-        "#else\n\tnetdev->features |= NETIF_F_LRO;\n#endif\n"
+        "#ifdef CONFIG_CARD_TSO\n\tnetdev->features |= NETIF_F_TSO;\n#endif\n"
         "\tif (IS_ENABLED(CONFIG_CARD_TLS))\n"
         "\t\tnetdev->features |= NETIF_F_HW_TLS_TX;"
     )
 
-    assert (facts["tso"].value, facts["lro"].value, facts["tls_tx"].value) == ("yes", "no", "yes")
+    assert (facts["tso"].value, facts["tls_tx"].value) == ("yes", "yes")
+
+
+@pytest.mark.parametrize("condition", ["ifndef CONFIG_CARD", "ifdef CONFIG_SPARC"])
+def test_code_of_another_configuration_is_unknown_and_never_no(condition):
+    facts = probe_facts(f"#{condition}\n\tnetdev->features |= NETIF_F_LRO;\n#endif")
+
+    assert facts["lro"].value == "unknown"
+    assert "configuration does not reach" in facts["lro"].note
+
+
+def test_code_under_a_name_that_the_driver_defines_is_read_as_the_driver_is_built():
+    facts = probe_facts(
+        "#ifndef CARD_OLD\n\tnetdev->features |= NETIF_F_SG;\n"
+        "#else\n\tnetdev->features |= NETIF_F_LRO;\n#endif",
+        before="#define CARD_OLD 1",
+    )
+
+    assert (facts["lro"].value, facts["sg"].value) == ("yes", "unknown")
 
 
 def test_a_comment_sets_nothing():
@@ -417,6 +434,76 @@ def test_a_driver_of_nothing_but_representors_has_them_as_its_own():
     assert facts["sg"].value == "yes"
 
 
+def test_a_link_has_flags_of_the_device_below_it():
+    facts = facts_of(
+        "static int card_init(struct net_device *dev)\n{\n"
+        "\tstruct net_device *real_dev = card_priv(dev)->real_dev;\n"
+        "\tdev->features = real_dev->features & (NETIF_F_SG | NETIF_F_HIGHDMA);\n"
+        "\treturn 0;\n}\n"
+        "static const struct net_device_ops card_ops = {\n\t.ndo_init = card_init,\n};\n"
+        "static int card_newlink(struct net_device *dev)\n{\n"
+        "\treturn register_netdevice(dev);\n}\n"
+        "static struct rtnl_link_ops card_link = {\n\t.newlink = card_newlink,\n};\n"
+    )
+
+    assert (facts["sg"].value, facts["highdma"].value, facts["lro"].value) == ("some", "some", "no")
+    assert facts["sg"].conditions == ("features",)
+
+
+def test_a_macro_that_somebody_uses_may_set_a_flag_and_one_that_nobody_uses_does_not():
+    macro = "#define card_say(card) card_report((card), NETIF_F_LRO)\n"
+
+    used = probe_facts("card_say(card);", before=macro)
+    unused = probe_facts("", before=macro)
+
+    assert (used["lro"].value, unused["lro"].value) == ("unknown", "no")
+
+
+def test_flags_for_vlans_that_a_driver_reads_back_may_be_its_own():
+    facts = probe_facts(
+        "card_vlan(netdev);\n\tcard->caps = netdev->vlan_features;",
+        before="void card_other(struct net_device *d)\n{\n\td->vlan_features |= NETIF_F_LRO;\n}\n",
+    )
+
+    assert facts["lro"].value == "unknown"
+
+
+def test_what_a_helper_library_starts_by_itself_is_not_the_drivers():
+    library = (
+        "static void other_setup(struct net_device *dev)\n{\n"
+        "\tdev->features = NETIF_F_LRO;\n\tregister_netdev(dev);\n}\n"
+        "void helper(struct net_device *dev)\n{\n\tdev->mtu = 1;\n}\n"
+    )
+    source = driver_source("netdev->features = NETIF_F_SG;\n\thelper(netdev);")
+
+    facts = facts_of(source, ("drivers/net/helper.c", library, True))
+
+    assert (facts["sg"].value, facts["lro"].value) == ("yes", "no")
+
+
+def test_what_a_helper_library_exports_may_be_called_through_a_header_that_is_not_read():
+    library = (
+        "void __helper_flags(struct net_device *dev)\n{\n"
+        "\tdev->features |= NETIF_F_LRO;\n}\nEXPORT_SYMBOL_GPL(__helper_flags);\n"
+    )
+    source = driver_source("netdev->features = NETIF_F_SG;\n\thelper_flags(netdev);")
+
+    facts = facts_of(source, ("drivers/net/helper.c", library, True))
+
+    assert facts["lro"].value != "no"
+
+
+def test_a_module_parameter_that_the_driver_sets_decides_nothing():
+    facts = probe_facts(
+        "if (!max_queues)\n\t\tmax_queues = num_online_cpus();\n"
+        "\tother = alloc_etherdev_mq(8, max_queues);",
+        before="static unsigned int max_queues;\nmodule_param(max_queues, uint, 0);\n"
+        "static struct net_device *other;",
+    )
+
+    assert facts["mq_alloc"].value in ("yes", "some")
+
+
 @pytest.mark.parametrize(
     ("line", "value"),
     [
@@ -425,6 +512,8 @@ def test_a_driver_of_nothing_but_representors_has_them_as_its_own():
         ("card->rev = (NETIF_F_LRO | NETIF_F_SG) & netdev->features;", "no"),
         ("if (card->caps & CARD_LRO)\n\t\tcard_switch_on(NETIF_F_LRO);", "unknown"),
         ("if (card->caps & CARD_LRO)\n\t\treturn NETIF_F_LRO;", "unknown"),
+        ("netdev->vlan_features |= NETIF_F_LRO;", "no"),
+        ("set_bit(NETIF_F_LRO_BIT, card->flags);", "unknown"),
     ],
 )
 def test_no_is_said_only_where_a_name_can_set_nothing(line, value):

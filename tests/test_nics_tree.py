@@ -147,6 +147,73 @@ def test_usb_and_device_tree_ids_are_read(tmp_path):
     assert other.unresolved_ids == 0
 
 
+MACRO_TABLES = {
+    "enumerators and columns": (
+        "enum { CARD_A = 0x22 };\nstatic const struct pci_device_id ids[] = {\n"
+        "{\n\tPCI_DEVICE(PCI_VENDOR_ID_ACME, CARD_A),\n\t.class = 2,\n},\n"
+        "{\n\tPCI_DEVICE(PCI_VENDOR_ID_ACME, CARD_A + 1),\n},\n{ }\n};\n"
+        "MODULE_DEVICE_TABLE(pci, ids);\n",
+        ["pci:1acd:0022", "pci:1acd:0023"],
+    ),
+    "a table that a macro opens and a header fills": (
+        "#define TABLE_BEGIN static const struct pci_device_id ids[] = {\n"
+        "#define TABLE_ENTRY(id) { PCI_VDEVICE(ACME, (id)), 4 }\n"
+        "#define TABLE_END { 0, } }\n#define FUNCTION 4\n"
+        '#include "table.h"\nMODULE_DEVICE_TABLE(pci, ids);\n',
+        ["pci:1acd:5400", "pci:1acd:5401"],
+    ),
+    "a list that is included twice": (
+        '#include "list.h"\nstatic struct usb_device_id ids[] = {\n'
+        "#define STICK(name, vendor, product) \\\n"
+        "\t{.idVendor = vendor, .idProduct = product},\n"
+        '#include "list.h"\n#undef STICK\n\t{}\n};\nMODULE_DEVICE_TABLE(usb, ids);\n',
+        ["usb:0abc:0001", "usb:0abc:0002"],
+    ),
+    "a name of a kernel header": (
+        "#include <linux/usb/acme.h>\nstatic const struct usb_device_id ids[] = {\n"
+        "\t{ USB_DEVICE(ACME_USB, 7) },\n\t{ }\n};\nMODULE_DEVICE_TABLE(usb, ids);\n",
+        ["usb:0fff:0007"],
+    ),
+    "a class of devices": (
+        "static const struct pci_device_id ids[] = {\n"
+        "\t{ PCI_DEVICE_CLASS(0x020001, ~0) },\n\t{ }\n};\nMODULE_DEVICE_TABLE(pci, ids);\n",
+        ["pci:*:*"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", MACRO_TABLES)
+def test_ids_behind_macros_are_read(tmp_path, kind):
+    table, ids = MACRO_TABLES[kind]
+    folder = "drivers/net/ethernet/acme"
+    files = {
+        f"{folder}/other.c": driver_source(before=table),
+        f"{folder}/table.h": "#define FULL(id) TABLE_ENTRY((id) | ((FUNCTION) << 8))\n"
+        "TABLE_BEGIN\n\tFULL(0x5000),\n\tFULL(0x5001),\nTABLE_END;\n",
+        f"{folder}/list.h": "#ifndef STICK\n#define STICK_MAKER 0xabc\nstruct stick { int x; };\n"
+        '#else\nSTICK("one", STICK_MAKER, 1)\nSTICK("two (new)", STICK_MAKER,\n\t2)\n#endif\n',
+        "include/linux/usb/acme.h": "#define ACME_USB 0x0fff\n",
+    }
+    root = write_tree(tmp_path, files)
+
+    other = scan_tree(root, jobs=1, only="other").drivers["other"]
+
+    assert [id_to_text(one) for one in other.ids] == ids
+    assert other.unresolved_ids == 0
+
+
+def test_a_part_that_only_a_built_in_option_adds_belongs_to_its_module(tmp_path):
+    makefile = "obj-$(CONFIG_CARD) += card.o\ncard-y := card_main.o\n"
+    root = write_tree(
+        tmp_path,
+        {"drivers/net/ethernet/acme/Makefile": makefile + "card-$(CONFIG_DCB:m=y) += card_dcb.o\n"},
+    )
+
+    (card,) = (module for module in modules(root) if module.name == "card")
+
+    assert [path.rpartition("/")[2] for path in card.sources] == ["card_main.c", "card_dcb.c"]
+
+
 def test_a_unit_that_did_not_change_is_not_scanned_again(tmp_path, monkeypatch):
     root, cache = write_tree(tmp_path / "linux"), tmp_path / "cache"
     first = scan_tree(root, cache=cache, jobs=1)

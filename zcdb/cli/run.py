@@ -192,8 +192,9 @@ class StoreRecorder:
         self._write.add_run(self._store, run)
 
     def environment_seen(self, environment: Environment) -> None:
-        """Store the facts of a host, once."""
+        """Store the facts of a host, once, and what they claim of its network cards."""
         self._write.add_environment(self._store, environment)
+        _add_claims(self._store, environment)
 
     def plan_extended(
         self, run_id: str, cases: Sequence[PlannedCase], trials: Sequence[PlannedTrial]
@@ -238,3 +239,33 @@ def exit_code(result: RunResult) -> int:
     if counts["failed"]:
         return EXIT_SOME_FAILED
     return EXIT_CANNOT_RUN if counts["unsupported"] and not counts["ok"] else 0
+
+
+def _add_claims(store: Database, environment: Environment) -> None:
+    """Store what the interfaces of a run showed that their drivers can and cannot do."""
+    from datetime import UTC, datetime
+
+    from zcdb.nics.probe import claims_of_environment
+    from zcdb.store.claims import Claim, add_claims
+
+    today = datetime.now(UTC).date().isoformat()
+    add_claims(
+        store,
+        [
+            Claim(
+                subject_kind=probed.subject_kind,
+                subject=probed.subject,
+                capability=probed.capability,
+                value=probed.value,
+                state=probed.state,
+                kernel=probed.kernel,
+                source_kind=probed.source_kind,
+                place=probed.place,
+                dated=probed.date,
+                environment_id=probed.environment or None,
+            )
+            for probed in claims_of_environment(
+                environment.facts, date=today, environment=environment.id
+            )
+        ],
+    )

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from zcdb.errors import ZcdbError
 from zcdb.nics.catalogue import DATA, load, read_tree, write_names, write_tree
-from zcdb.nics.names import names_for, read_ids
+from zcdb.nics.names import CARRIERS, names_for, read_ids
 from zcdb.nics.scan import open_tree, scan_tree
 
 
@@ -42,7 +42,7 @@ def add_names(folder: Path, pci_ids: Path, usb_ids: Path) -> None:
     versions: dict[str, str] = {}
     for bus, path in (("pci", pci_ids), ("usb", usb_ids)):
         versions[f"{bus}.ids"], known = read_ids(path, bus)
-        names |= names_for(ids, known)
+        names |= names_for([*ids, *CARRIERS], known)
     write_names(folder / "names.json", names, versions)
 
 

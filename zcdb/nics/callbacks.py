@@ -31,6 +31,7 @@ _USER_STRUCTS = frozenset(
     ethtool_ringparam kernel_ethtool_ringparam""".split()  # noqa: SIM905
 )
 _REFUSAL = re.compile(r"(?:return|\b(?:err|ret|rc)\s*=)\s*-\s*(?:EOPNOTSUPP|ENOTSUPP)\s*;")
+_NOT_CALLS = frozenset(("if", "while", "return", "sizeof", "switch"))
 _BQL_CALL = re.compile(r"\b_*netdev_(?:tx_)?sent_queue\s*\(")
 
 
@@ -140,14 +141,32 @@ class Callbacks:
             bit for bit, member in COALESCE_MEMBERS.items() if re.search(rf"\b{member}\b", text)
         }
         # Where a callback names none of the times, they are read in a way not seen here.
-        believed = not read & _TIMES
+        believed = frozenset(bits.have) if self._copies_parameters(setters) else frozenset()
+        believed |= _TIMES if not read & _TIMES else frozenset()
         refused = self.refusals(setters)
         have = {
             bit: presence.under(refused)
             for bit, presence in bits.have.items()
-            if bit in read or (believed and bit in _TIMES)
+            if bit in read or bit in believed
         }
         return Bits(have)
+
+    def _copies_parameters(self, setters: list[Function]) -> bool:
+        """Return whether the user's parameters are kept as a whole, or handed out of the unit."""
+        for function in self.reached(setters, depth=4):
+            for name, struct in function.parameters:
+                if struct != "ethtool_coalesce":
+                    continue
+                if re.search(rf"=\s*\*\s*{name}\b|\bmemcpy\s*\([^;]*\b{name}\b", function.text):
+                    return True
+                handed = re.finditer(rf"\b(\w+)\s*\((?:[^();]*,)?\s*{name}\s*[,)]", function.text)
+                if any(
+                    call[1] not in self.index.functions and call[1] not in _NOT_CALLS
+                    for call in handed
+                    if call.start() > len(function.head)
+                ):
+                    return True
+        return False
 
     def unread_coalesce(self) -> set[str]:
         """Return parameters that a driver declares settable and whose value it never reads."""

@@ -8,13 +8,15 @@ of one fact is a change of one line.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from difflib import get_close_matches
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-from zcdb.errors import ZcdbError
+from zcdb.errors import UsageError, ZcdbError
 from zcdb.nics.capabilities import CAPABILITIES
 from zcdb.nics.claims import Claim, Document, check_together, read_claims
 from zcdb.nics.compare import Comparison, Since, compare, in_order, since
@@ -34,6 +36,8 @@ _VALUES = {"yes": "y", "some": "s", "unknown": "u"}
 _WORDS = {letter: word for word, letter in _VALUES.items()}
 _NO = Fact("no")
 _DEFAULTS = frozenset(("on", "off", "fixed"))
+_ACKNOWLEDGEMENT = frozenset(("driver", "capability", "kernel", "reason", "date"))
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 class CatalogueError(ZcdbError):
@@ -95,6 +99,35 @@ class Catalogue:
                 return tree.drivers[name]
         return None
 
+    def tree(self, kernel: str) -> TreeFacts:
+        """Return the scan of a kernel.
+
+        Raises:
+            KeyError: if it was not scanned.
+        """
+        return {tree.kernel: tree for tree in self.trees}[kernel]
+
+    def named(self, name: str, kernel: str | None = None) -> DriverFacts:
+        """Return the driver that a machine calls `name`, in one kernel or the newest that has it.
+
+        Raises:
+            UsageError: if there is none; names the nearest.
+        """
+        found = self.find(name)
+        if found is None:
+            near = get_close_matches(name, self.driver_names, n=3)
+            raise UsageError(
+                f"the catalogue has no driver {name!r}",
+                hint=f"did you mean {', '.join(near)}?" if near else "'zcdb nic scan' lists them.",
+            )
+        facts = self.driver(found, kernel)
+        if facts is None:
+            raise UsageError(
+                f"Linux {kernel} has no driver {found}",
+                hint=f"it is in {', '.join(self.seen(found))}",
+            )
+        return facts
+
     def find(self, name: str) -> str | None:
         """Return the driver that a machine calls `name` (`ethtool -i`, lsmod); None if unknown."""
         wanted = name.replace("-", "_").lower()
@@ -122,13 +155,21 @@ class Catalogue:
         """Return the claims that name a driver."""
         return [claim for claim in self.claims if driver in claim.drivers]
 
-    def devices(self) -> dict[str, Device]:
-        """Return every device of the newest kernel that knows it, by id word."""
+    @cached_property
+    def _drivers_by_id(self) -> dict[str, tuple[str, ...]]:
         drivers: dict[str, dict[str, None]] = {}
         for tree in self.trees:
             for driver in tree.drivers.values():
                 for one in driver.ids:
                     drivers.setdefault(id_to_text(one), {})[driver.name] = None
+        return {word: tuple(names) for word, names in sorted(drivers.items())}
+
+    def drivers_of(self, device: str) -> tuple[str, ...]:
+        """Return the drivers of any scanned kernel that claim a device by its id word."""
+        return self._drivers_by_id.get(device, ())
+
+    def devices(self) -> dict[str, Device]:
+        """Return every device of the newest kernel that knows it, by id word."""
         cards: dict[str, dict[str, str]] = {}
         for word, name in self.names.items():
             if word.count(":") == 4:
@@ -140,20 +181,27 @@ class Catalogue:
                 self.names.get(":".join(word.split(":")[:2]), ""),
                 self.names.get(word, self.names.get(":".join(word.split(":")[:3]), "")),
                 cards.get(word, {}),
-                tuple(found),
+                found,
             )
-            for word, found in sorted(drivers.items())
+            for word, found in self._drivers_by_id.items()
         }
 
 
-@lru_cache(maxsize=2)
 def load(folder: Path = DATA) -> Catalogue:
-    """Return the catalogue of a data folder.
+    """Return the catalogue of a data folder; read once and again only when a file changed.
 
     Raises:
         CatalogueError: if a file cannot be read or has a word that no registry knows.
         ClaimError: if a claims file breaks a rule.
     """
+    files = [folder / "names.json", folder / "acknowledged.json"]
+    files += [*(folder / "kernels").glob("*.json"), *(folder / "claims").glob("*.toml")]
+    stamps = ((str(path), path.stat().st_mtime_ns) for path in files if path.is_file())
+    return _load(folder, tuple(sorted(stamps)))
+
+
+@lru_cache(maxsize=2)
+def _load(folder: Path, stamps: tuple[tuple[str, int], ...]) -> Catalogue:
     trees, packages = [], {}
     for path in sorted((folder / "kernels").glob("*.json")):
         tree, package = read_tree(path)
@@ -191,9 +239,14 @@ def _acknowledged(path: Path) -> frozenset[tuple[str, str, str]]:
         return frozenset()
     found = set()
     for entry in _json(path):
-        missing = {"driver", "capability", "kernel", "reason", "date"} - entry.keys()
+        missing = _ACKNOWLEDGEMENT - entry.keys()
         if missing:
             raise CatalogueError(f"{path}: {entry} lacks {', '.join(sorted(missing))}")
+        unknown = sorted(entry.keys() - _ACKNOWLEDGEMENT)
+        if unknown:
+            raise CatalogueError(f"{path}: {entry['driver']}: unknown key {unknown[0]!r}")
+        if not _DAY.fullmatch(entry["date"]) or not entry["reason"]:
+            raise CatalogueError(f"{path}: {entry['driver']}: needs a reason and an ISO day")
         _check_capability(path, entry["driver"], entry["capability"])
         found.add((entry["driver"], entry["capability"], entry["kernel"]))
     return frozenset(found)

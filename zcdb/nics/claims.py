@@ -169,11 +169,22 @@ def stale_reason(claim: Claim, on: date, kernels: Iterable[str] = ()) -> str | N
     Args:
         kernels: versions in the catalogue.
     """
-    if claim.kernel:
-        newer = [one for one in kernels if version_key(one) > version_key(claim.kernel)]
+    return stale_because(claim.kernel, claim.date, on, kernels)
+
+
+def stale_because(kernel: str, stated: str, on: date, kernels: Iterable[str] = ()) -> str | None:
+    """Return why a statement is stale on a day; None if it is not.
+
+    Args:
+        kernel: the version it holds for; "" if it names none.
+        stated: ISO date, month or year; of "first/last" the last counts.
+        kernels: versions in the catalogue.
+    """
+    if kernel:
+        newer = [one for one in kernels if series(one) > series(kernel)]
         if len(newer) > 2:
-            return f"read in Linux {claim.kernel}; the catalogue has {len(newer)} newer kernels"
-    last = claim.date.rpartition("/")[2]
+            return f"read in Linux {kernel}; the catalogue has {len(newer)} newer kernels"
+    last = stated.rpartition("/")[2]
     year, month, day = (int(part) for part in (last + "-12-28").split("-")[:3])
     if (on - date(year, month, day)).days > 365:
         return f"stated {last}, more than a year ago"
@@ -183,6 +194,11 @@ def stale_reason(claim: Claim, on: date, kernels: Iterable[str] = ()) -> str | N
 def version_key(version: str) -> tuple[int, ...]:
     """Return a version as numbers, so that 6.12 is newer than 6.2."""
     return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def series(version: str) -> tuple[int, ...]:
+    """Return the first two numbers of a version: distributions number point releases their way."""
+    return version_key(version)[:2]
 
 
 def read_claims(path: Path) -> tuple[dict[str, Document], list[Claim]]:

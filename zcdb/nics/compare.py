@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from zcdb.ids import Json
 from zcdb.nics.capabilities import CAPABILITIES
 from zcdb.nics.claims import version_key
-from zcdb.nics.facts import Fact, TreeFacts
+from zcdb.nics.facts import Fact, TreeFacts, fact_to_json
 
 PRESENT = frozenset(("yes", "some"))
 
@@ -97,6 +98,17 @@ def compare(old: TreeFacts, new: TreeFacts) -> Comparison:
     )
 
 
+def only(comparison: Comparison, driver: str) -> Comparison:
+    """Return what a comparison says of one driver."""
+    return Comparison(
+        comparison.old_kernel,
+        comparison.new_kernel,
+        tuple(name for name in comparison.appeared if name == driver),
+        tuple(name for name in comparison.disappeared if name == driver),
+        tuple(change for change in comparison.changes if change.driver == driver),
+    )
+
+
 def in_order(trees: Iterable[TreeFacts]) -> list[TreeFacts]:
     """Return scans from the oldest kernel to the newest."""
     return sorted(trees, key=lambda tree: version_key(tree.kernel))
@@ -139,6 +151,26 @@ def comparison_lines(comparison: Comparison) -> list[str]:
             f"{_place(change.new, new)}"
         )
     return lines
+
+
+def comparison_to_json(comparison: Comparison) -> dict[str, Json]:
+    """Return a comparison as JSON, each change with the facts of both kernels."""
+    return {
+        "old_kernel": comparison.old_kernel,
+        "new_kernel": comparison.new_kernel,
+        "appeared": list(comparison.appeared),
+        "disappeared": list(comparison.disappeared),
+        "changes": [
+            {
+                "driver": change.driver,
+                "capability": change.capability,
+                "old": fact_to_json(change.old),
+                "new": fact_to_json(change.new),
+                "is_lost": change.is_lost,
+            }
+            for change in comparison.changes
+        ],
+    }
 
 
 def _place(fact: Fact, kernel: str) -> str:

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from zcdb.nics.callbacks import Callbacks
+from zcdb.nics.backstop import OLD_XDP, Backstop
+from zcdb.nics.callbacks import COALESCE_MEMBERS, Callbacks
 from zcdb.nics.capabilities import CAPABILITIES, Capability
 from zcdb.nics.conditions import Constants, classify, is_about_a_ring
 from zcdb.nics.facts import Evidence, Fact
@@ -21,13 +22,10 @@ from zcdb.nics.frames import OutOfSteps
 from zcdb.nics.interpreter import Interpreter
 from zcdb.nics.preprocess import Macro, macros, strip_comments
 from zcdb.nics.queues import queues
-from zcdb.nics.source import Function, Index, SourceFile, Table, build_index
+from zcdb.nics.source import build_index
 from zcdb.nics.values import EMPTY, Presence
 
 CORE_HEADERS = ("include/linux/netdev_features.h", "include/linux/ethtool.h")
-OLD_XDP = {"xdp": "ndo_bpf", "xsk_zc": "ndo_xsk_wakeup"}
-"""Capability -> the callback that stood for it before kernels had net_device.xdp_features."""
-
 _XDP = frozenset(("NETDEV_XDP_ACT_BASIC", "NETDEV_XDP_ACT_XSK_ZEROCOPY"))
 _ALL_XDP = " | ".join(sorted(_XDP))
 _MODULE_PARAMETER = re.compile(
@@ -39,13 +37,24 @@ _COPIED = frozenset(("sg", "ip_csum", "ipv6_csum", "hw_csum"))
 
 def core_macros(root: Path) -> list[Macro]:
     """Return the macros of the kernel's own headers that name several capabilities at once."""
-    # An enumerator with every bit: the scanner reads macros, not the values of enumerators.
-    found = [Macro("NETDEV_XDP_ACT_MASK", None, _ALL_XDP, "include/uapi/linux/netdev.h", 1, _XDP)]
+    found: list[Macro] = []
     for path in CORE_HEADERS:
         if (root / path).is_file():
             text = (root / path).read_text(encoding="utf-8", errors="replace")
             found += macros(strip_comments(text), path)
-    return found
+    # The kernel makes these from bit numbers; the scanner reads names.
+    return [
+        *found,
+        Macro("NETDEV_XDP_ACT_MASK", None, _ALL_XDP, "include/uapi/linux/netdev.h", 1, _XDP),
+        Macro(
+            "ETHTOOL_COALESCE_ALL_PARAMS",
+            None,
+            " | ".join(COALESCE_MEMBERS),
+            "include/linux/ethtool.h",
+            1,
+            frozenset(COALESCE_MEMBERS),
+        ),
+    ]
 
 
 class DriverScan:
@@ -83,6 +92,7 @@ class DriverScan:
         self.interpreter = self._interpreter(self.relevance.functions)
         self.interpreter.bit_fields = self.relevance.bit_fields
         self.callbacks = Callbacks(self.index, self.interpreter)
+        self.backstop = Backstop(self.index, self.primary, has_xdp_features)
 
     def _interpreter(self, functions: set[str]) -> Interpreter:
         return Interpreter(
@@ -97,8 +107,18 @@ class DriverScan:
                 name = match[1] or match[2]
                 value = re.search(rf"\b{name}\s*=\s*(-?\w+)\s*[,;]", file.text)
                 array = re.search(rf"\b{name}\s*\[", file.text)
-                found[name] = "?" if array else value[1] if value else "0"
+                is_open = array or self._is_assigned(name)
+                found[name] = "?" if is_open else value[1] if value else "0"
         return found
+
+    def _is_assigned(self, name: str) -> bool:
+        """Return whether a function stores to a variable: then its initialiser decides nothing."""
+        stored = re.compile(rf"(?<![\w.>]){name}\s*=(?!=)")
+        return any(
+            stored.search(function.text)
+            for functions in self.index.functions.values()
+            for function in functions
+        )
 
     def facts(self) -> dict[str, Fact]:
         """Return a fact for each capability, in the registry's order."""
@@ -203,85 +223,11 @@ class DriverScan:
     def _absent(self, capability: Capability) -> Fact:
         if capability.token in self.callbacks.unread_coalesce():
             return Fact("no", note="declared settable, and its value is never read")
-        place = Backstop(self.index, self.primary, self.has_xdp_features).place_of(capability)
-        if place is None:
+        suspicion = self.backstop.suspicion(capability)
+        if suspicion is None:
             return Fact("no")
         return Fact(
             "unknown",
-            evidence=(self._evidence(place),),
-            note=f"{capability.token} is named in the driver, and no rule says what for",
+            evidence=(self._evidence(suspicion.place),),
+            note=suspicion.reason,
         )
-
-
-class Backstop:
-    """Decides whether a capability that was not found may be called *no*."""
-
-    def __init__(self, index: Index, primary: Primary, has_xdp_features: bool) -> None:
-        self.index = index
-        self.primary = primary
-        self.has_xdp_features = has_xdp_features
-
-    def place_of(self, capability: Capability) -> tuple[str, int] | None:
-        """Return a place where the driver may set the capability; None if there is none."""
-        pattern = self._pattern(capability)
-        is_flag = capability.kind in ("feature", "xdp")
-        for file in self.index.files:
-            for match in pattern.finditer(file.text):
-                if is_flag and is_harmless(file.text, match.start(), match.end()):
-                    continue
-                line = file.line_of(match.start())
-                if not self._is_secondary(file, line):
-                    return file.path, line
-        return None
-
-    def _is_secondary(self, file: SourceFile, line: int) -> bool:
-        """Return whether a line belongs to a secondary net_device or stands in a type."""
-        blocks: list[Function | Table] = [*file.functions, *file.tables]
-        for block in blocks:
-            if block.line <= line < block.line + block.text.count("\n") + 1:
-                return self.primary.is_secondary(block)
-        return False
-
-    def _pattern(self, capability: Capability) -> re.Pattern[str]:
-        if capability.kind == "queues":
-            return re.compile(r"(?!)")
-        if capability.key == "bql":
-            return re.compile(r"\bnetdev_(?:tx_)?sent_queue\s*\(")
-        if capability.kind == "ops" and not capability.token.startswith("ETHTOOL"):
-            return re.compile(rf"(?:\.|->){capability.token}\s*=(?!\s*NULL\b)")
-        if capability.key == "page_pool":
-            return re.compile(r"\bpage_pool_create\w*\s*\(")
-        if capability.key in ("queue_mgmt", "netmem_tx"):
-            return re.compile(rf"\b{capability.token}\s*=")
-        if capability.kind == "xdp" and not self.has_xdp_features:
-            return re.compile(rf"\.{OLD_XDP[capability.key]}\s*=")
-        holders = {capability.token}
-        grown = True
-        while grown:
-            new = {
-                m.name
-                for m in self.index.macros.values()
-                if m.name not in holders and m.names & holders and m.parameters is None
-            }
-            grown = bool(new)
-            holders |= new
-        return re.compile(r"\b(?:" + "|".join(sorted(holders)) + r")\b")
-
-
-_MASKED = re.compile(r"&=?\s*~?\s*\(*\s*(?:\w+\s*\|\s*)*$")
-_OTHER_SINK = re.compile(
-    r"(?:vlan_features|mpls_features|hw_enc_features|gso_partial_features|lower_features)\s*\|?=[^;=]*$"
-)
-_TESTED = re.compile(r"^\s*(?:\|\s*\w+\s*)*\)?\s*\)?\s*&(?!&)")
-
-
-def is_harmless(text: str, start: int, end: int) -> bool:
-    """Return whether a name stands where it cannot set anything.
-
-    It stands behind `&` (a mask or a test), in `~`, or is stored in a field
-    that only says what VLANs or tunnels may use.
-    """
-    statement = max(text.rfind(mark, 0, start) for mark in ";{}")
-    before = text[statement + 1 : start]
-    after = text[end : end + 80]
-    return bool(_MASKED.search(before) or _OTHER_SINK.search(before) or _TESTED.match(after))

@@ -29,6 +29,8 @@ REGISTER_CALLS = frozenset(
     ("register_netdev", "register_netdevice", "devm_register_netdev", "register_candev")
 )
 _MAX_DEPTH = 14
+_BELOW = re.compile(r"real_?dev|lower_?dev|phy_?dev|slave|lower|parent|standby|primary")
+"""What the device below a virtual link is called."""
 
 
 class Expressions(Symbols, ABC):
@@ -49,7 +51,7 @@ class Expressions(Symbols, ABC):
         if kind == "identifier":
             return self._identifier(node, state)
         if kind == "field_expression":
-            return self._read(self._symbol(node), state)
+            return self._field(node, state)
         if kind == "assignment_expression":
             return self._assignment(node, state)
         if kind == "call_expression":
@@ -79,6 +81,20 @@ class Expressions(Symbols, ABC):
             argument = node.child_by_field_name("argument")
             return self._value(argument, state) if argument is not None else UNKNOWN
         return UNKNOWN
+
+    def _field(self, node: Node, state: State) -> Bits:
+        """Return what a field holds; of another net_device that the unit did not make, unknown.
+
+        A virtual link takes flags over from the device below it: all net_devices of a unit are
+        one here, but that one has no flags yet where another's are read.
+        """
+        symbol = self._symbol(node)
+        bits = self._read(symbol, state)
+        if symbol is not None and symbol.startswith("N.") and symbol not in state:
+            base = text_of(node.child_by_field_name("argument"))
+            if self._target_base and base != self._target_base and _BELOW.search(base):
+                return UNKNOWN
+        return bits
 
     def _identifier(self, node: Node, state: State) -> Bits:
         name = text_of(node)
@@ -158,8 +174,12 @@ class Expressions(Symbols, ABC):
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         if left is None or right is None:
             return UNKNOWN
-        bits = self._value(right, state)
         symbol = self._symbol(left)
+        outer = self._target_base
+        if symbol is not None and symbol.startswith("N."):
+            self._target_base = text_of(left.child_by_field_name("argument"))
+        bits = self._value(right, state)
+        self._target_base = outer
         if symbol is None:
             return bits
         if left.type == "identifier":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 from zcdb.ids import Json
@@ -182,6 +183,7 @@ def id_to_text(one: DeviceId) -> str:
     return ":".join([one.bus, *("*" if number is None else f"{number:04x}" for number in numbers)])
 
 
+@lru_cache(maxsize=8192)
 def id_from_text(text: str) -> DeviceId:
     """Return the id that `id_to_text` wrote.
 

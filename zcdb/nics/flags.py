@@ -179,6 +179,15 @@ class Relevance:
                 return
             self.functions |= new
 
+    def named_by_own_tables(self) -> set[str]:
+        """Return the functions that tables of the unit itself, not of a library, point to."""
+        return {
+            target
+            for table in self.index.tables
+            if not table.is_library
+            for _, target in table.pointers
+        }
+
     def probes(self) -> set[str]:
         """Return the names of functions that a bus calls when it finds a device."""
         return {
@@ -232,7 +241,10 @@ class Flag:
 
 def net_device_flags(interpreter: Interpreter, relevance: Relevance) -> dict[str, Flag]:
     """Return the bits that the unit's net_devices have, by name."""
-    runs = [_run(interpreter, root) for root in relevance.roots(interpreter.is_secondary)]
+    roots = relevance.roots(interpreter.is_secondary)
+    offered = relevance.index.exported | relevance.named_by_own_tables()
+    # What a helper library starts by itself is another driver's.
+    runs = [_run(interpreter, f) for f in roots if not f.is_library or f.name in offered]
     probes = relevance.probes()
     # What a driver registers when it meets a device counts before what later events register.
     first = [run for run in runs if run.root.name in probes and run.snapshots]

@@ -12,16 +12,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from zcdb.nics.conditions import Constants
 from zcdb.nics.facts import DeviceId
-from zcdb.nics.preprocess import Macro, macros, strip_comments
-from zcdb.nics.source import Index
+from zcdb.nics.nodes import parse_expression
+from zcdb.nics.preprocess import Macro, blank_defines, macros, strip_comments
+from zcdb.nics.source import Index, Table
 
 ID_HEADERS = ("include/linux/pci_ids.h",)
 _EXPORTED = re.compile(r"\bMODULE_DEVICE_TABLE\s*\(\s*(pci|usb|of)\s*,\s*(\w+)\s*\)")
 _DESCRIPTION = re.compile(r'\bMODULE_DESCRIPTION\s*\(\s*((?:"(?:\\.|[^"\\])*"\s*|\w+\s*)+)\)')
+_ENUM = re.compile(r"\benum\b[^;{}()]*\{([^}]*)\}")
+_ENUMERATOR = re.compile(r"\b([A-Za-z_]\w*)\s*=\s*(0[xX][0-9a-fA-F]+|[0-9]+)\s*(?=,|$)")
+_INCLUDED = re.compile(r"^[ \t]*#[ \t]*include[ \t]+<(linux/[^>\n]+)>", re.MULTILINE)
+_MACRO_CALL = re.compile(r"^[ \t]*[A-Z][A-Z0-9_]*[ \t]*\((?:[^()]|\([^()]*\))*\)", re.MULTILINE)
+_QUOTED_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"\n]+)"')
 _STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _COMPATIBLE = re.compile(r'\.compatible\s*=\s*"([^"]+)"')
+_ARITHMETIC = re.compile(r"[|+]|<<")
 _ANY = 0xFFFFFFFF
 _KNOWN_CALLS = frozenset(
     """PCI_DEVICE PCI_VDEVICE PCI_DEVICE_SUB PCI_VDEVICE_SUB PCI_DEVICE_DATA PCI_DEVICE_CLASS
@@ -53,9 +61,24 @@ def id_macros(root: Path) -> list[Macro]:
     return found
 
 
-def driver_ids(index: Index, kernel: Mapping[str, Macro]) -> Ids:
-    """Return the ids of every table that the unit exports."""
-    reader = _Reader({**kernel, **index.macros})
+def driver_ids(index: Index, kernel: Mapping[str, Macro], root: Path) -> Ids:
+    """Return the ids of every table that the unit exports.
+
+    Args:
+        kernel: macros of the kernel's id headers.
+        root: top of the tree; where an entry needs them, headers under include/ are read too.
+    """
+    anywhere = {
+        macro.name: macro for file in index.files for macro in macros(file.any_text, file.path)
+    }
+    known = {**kernel, **_enumerators(index), **anywhere, **index.macros}
+    ids = _read_tables(index, _Reader(known))
+    if ids.unresolved:
+        ids = _read_tables(index, _Reader({**_included_macros(index, root), **known}))
+    return ids
+
+
+def _read_tables(index: Index, reader: _Reader) -> Ids:
     ids = Ids()
     wanted = {
         (match[1], match[2])
@@ -65,12 +88,74 @@ def driver_ids(index: Index, kernel: Mapping[str, Macro]) -> Ids:
     }
     for bus, name in sorted(wanted):
         tables = [table for table in index.tables if table.name == name and not table.is_library]
-        if not tables:
+        texts = [_with_includes(index, table) for table in tables]
+        texts = texts or [reader.expand(text) for text in _tables_of_macros(index, name)]
+        if not texts:
             ids.unresolved += 1
-        for table in tables:
-            reader.read(bus, table.text[table.text.find("{") :], ids)
+        for text in texts:
+            reader.read(bus, text[text.find("{") :], ids)
     ids.found = list(dict.fromkeys(ids.found))
     return ids
+
+
+def _enumerators(index: Index) -> dict[str, Macro]:
+    """Return the enumerators that the unit gives a number, as macros of that number."""
+    return {
+        match[1]: Macro(match[1], None, match[2], file.path, 1)
+        for file in index.files
+        for block in _ENUM.finditer(file.text)
+        for match in _ENUMERATOR.finditer(block[1])
+    }
+
+
+def _included_macros(index: Index, root: Path) -> dict[str, Macro]:
+    """Return the macros of the headers under include/linux that the unit's own files include."""
+    paths = {
+        f"include/{match[1]}"
+        for file in index.files
+        if not file.is_library
+        for match in _INCLUDED.finditer(file.raw)
+    }
+    found: dict[str, Macro] = {}
+    for path in sorted(paths):
+        if (root / path).is_file():
+            text = (root / path).read_text(encoding="utf-8", errors="replace")
+            found.update({macro.name: macro for macro in macros(strip_comments(text), path)})
+    return found
+
+
+def _with_includes(index: Index, table: Table) -> str:
+    """Return a table's text, the macro calls of files that it includes inside spliced in."""
+    (file,) = (one for one in index.files if one.path == table.path)
+    lines = table.text.split("\n")
+    live = file.live.split("\n")[table.line - 1 :]
+    for number, line in enumerate(live[: len(lines)]):
+        found = _QUOTED_INCLUDE.match(line)
+        if found:
+            lines[number] = "\n".join(
+                f"{call[0]},"
+                for one in index.files
+                if Path(one.path).name == Path(found[1]).name
+                for call in _MACRO_CALL.finditer(blank_defines(one.any_text))
+            )
+    return "\n".join(lines)
+
+
+def _tables_of_macros(index: Index, name: str) -> list[str]:
+    """Return the texts of a table whose declaration stands in a macro that a header uses."""
+    openers = [
+        macro.name
+        for macro in index.macros.values()
+        if macro.parameters is None
+        and "device_id" in macro.body
+        and re.search(rf"\b{name}\s*\[", macro.body)
+    ]
+    return [
+        match[0]
+        for opener in openers
+        for file in index.files
+        for match in re.finditer(rf"^[ \t]*{opener}\b[^;]*;", file.text, re.MULTILINE)
+    ]
 
 
 def description(index: Index) -> str:
@@ -91,6 +176,12 @@ class _Reader:
 
     def __init__(self, known: Mapping[str, Macro]) -> None:
         self.macros = known
+        numbers = {m.name: m.body for m in known.values() if m.parameters is None}
+        self._constants = Constants(numbers, {})
+
+    def expand(self, text: str) -> str:
+        """Return `text` with the driver's own macros expanded that stand for table entries."""
+        return self._expand(text, 0)
 
     def read(self, bus: str, text: str, ids: Ids) -> None:
         if bus == "of":
@@ -140,7 +231,7 @@ class _Reader:
             if name in ("PCI_VDEVICE", "PCI_VDEVICE_SUB"):
                 given = [f"PCI_VENDOR_ID_{given[0]}", *given[1:]]
             if name == "PCI_DEVICE_CLASS":
-                return None
+                return DeviceId("pci")
             return self._numbers("pci", given[:4])
         named = dict(re.findall(r"\.(vendor|device|subvendor|subdevice)\s*=\s*([^,}]+)", entry))
         if named:
@@ -180,16 +271,21 @@ class _Reader:
     def number(self, text: str, depth: int = 0) -> int | None:
         """Return the value of a constant; None if it cannot be resolved."""
         text = text.strip()
-        while text.startswith("(") and text.endswith(")"):
+        while _in_parentheses(text):
             text = text[1:-1].strip()
         if re.fullmatch(r"0[xX][0-9a-fA-F]+|[0-9]+", text.rstrip("uUlL")):
             return int(text.rstrip("uUlL"), 0)
         if text in ("PCI_ANY_ID", "~0", "~0U"):
             return _ANY
         macro = self.macros.get(text)
-        if macro is None or macro.parameters is not None or depth > 6:
-            return None
-        return self.number(macro.body, depth + 1)
+        if macro is not None and macro.parameters is None and depth <= 6:
+            return self.number(macro.body, depth + 1)
+        return self._constants.value(parse_expression(text)) if _ARITHMETIC.search(text) else None
+
+
+def _in_parentheses(text: str) -> bool:
+    """Return whether one pair of parentheses stands around the whole text."""
+    return text.startswith("(") and _arguments(text, 0)[1] == len(text)
 
 
 def _arguments(text: str, start: int) -> tuple[list[str] | None, int]:

@@ -18,8 +18,8 @@ SKIPPED_FOLDERS = frozenset(
 )
 """Folders of drivers/net without an Ethernet card: radio, buses, switches, PHYs, tunnels."""
 
-_ASSIGNMENT = re.compile(r"^\s*([\w.$()/-]+?)\s*(?:\+=|:=|=)\s*(.*)$")
-_OPTION = re.compile(r"\$\((CONFIG_\w+)\)")
+_ASSIGNMENT = re.compile(r"^\s*((?:\$\(\w+:m=y\)|[\w.$()/-])+?)\s*(?:\+=|:=|=)\s*(.*)$")
+_OPTION = re.compile(r"\$\((CONFIG_\w+)(?::m=y)?\)")
 _SOURCE_SUFFIX = ".o"
 
 
@@ -69,7 +69,7 @@ class _Folder:
             if target.startswith("obj-"):
                 self.built += [(word, option[1] if option else "") for word in words]
                 continue
-            name = re.fullmatch(r"([\w.-]+?)-(?:y|m|objs|\$\(\w+\))", target)
+            name = re.fullmatch(r"([\w.-]+?)-(?:y|m|objs|\$\(\w+(?::m=y)?\))", target)
             if name:
                 self.parts.setdefault(name[1], []).extend(words)
 

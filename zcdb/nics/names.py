@@ -13,6 +13,9 @@ from pathlib import Path
 from zcdb.errors import UsageError
 from zcdb.nics.facts import DeviceId, id_to_text
 
+CARRIERS = tuple(DeviceId("pci", 0x1AF4, device) for device in (0x1000, 0x1041))
+"""PCI devices that carry virtio's network device: its driver claims ids of virtio's own bus."""
+
 _VENDOR = re.compile(r"([0-9a-f]{4})\s+(.+)")
 _DEVICE = re.compile(r"\t([0-9a-f]{4})\s+(.+)")
 _CARD = re.compile(r"\t\t([0-9a-f]{4})\s+([0-9a-f]{4})\s+(.+)")

@@ -129,22 +129,35 @@ def is_defined(name: str, defined: Collection[str]) -> bool:
     return name in defined or _ALWAYS_DEFINED.match(name) is not None
 
 
-def _is_taken(kind: str, condition: str, defined: Collection[str]) -> bool:
+def _is_taken(
+    kind: str, condition: str, defined: Collection[str], after: str, *, any_options: bool
+) -> bool:
+    """Return whether the branch of a directive is live.
+
+    Args:
+        after: the text behind the directive.
+        any_options: whether options and the driver's own names may have either value.
+    """
+    name = condition.strip().split(" ")[0].strip()
+    if any_options and (kind == "ifndef" or "CONFIG_" in condition):
+        return True
     if kind == "ifdef":
-        return is_defined(condition.strip().split(" ")[0].strip(), defined)
+        return is_defined(name, defined)
     if kind == "ifndef":
-        # An include guard's name is defined by the very file that asks.
-        name = condition.strip().split(" ")[0]
-        return name in defined or not is_defined(name, defined)
+        # An include guard, or a default for a name, is defined by the very lines that ask.
+        guard = re.match(rf"\s*#[ \t]*define[ \t]+{re.escape(name)}\b", after)
+        return guard is not None or not is_defined(name, defined)
     return _Condition(condition, defined).either() is not False
 
 
-def blank_dead_branches(text: str, defined: Collection[str]) -> str:
+def blank_dead_branches(text: str, defined: Collection[str], *, any_options: bool = False) -> str:
     """Return `text` with conditional directives and branches not taken blanked, lines kept.
 
     Args:
         text: C without comments.
         defined: macro names known to be defined besides those of the kernel's headers.
+        any_options: keep what is live under any configuration, not only under a distribution's:
+            then only `#if 0` and names that nothing defines are dead.
     """
     if "#" not in text:
         return text
@@ -159,18 +172,27 @@ def blank_dead_branches(text: str, defined: Collection[str]) -> str:
         position = match.end()
         kind, condition = match[1], match[2]
         if kind in ("if", "ifdef", "ifndef"):
-            taken = _is_taken(kind, condition, defined)
-            stack.append((taken, taken))
+            taken = _is_taken(
+                kind, condition, defined, text[match.end() :], any_options=any_options
+            )
+            stack.append((taken, taken and not _is_open(kind, condition, any_options)))
         elif kind == "endif":
             if stack:
                 stack.pop()
         elif stack:
             _, before = stack.pop()
-            taken = not before and (kind == "else" or _is_taken("if", condition, defined))
-            stack.append((taken, before or taken))
+            taken = not before and (
+                kind == "else" or _is_taken("if", condition, defined, "", any_options=any_options)
+            )
+            stack.append((taken, before or (taken and not _is_open("if", condition, any_options))))
     chunk = text[position:]
     pieces.append(chunk if all(branch for branch, _ in stack) else "\n" * chunk.count("\n"))
     return "".join(pieces)
+
+
+def _is_open(kind: str, condition: str, any_options: bool) -> bool:
+    """Return whether the branches after this one may be live as well as it."""
+    return any_options and (kind in ("ifdef", "ifndef") or "CONFIG_" in condition)
 
 
 @dataclass(frozen=True, slots=True)

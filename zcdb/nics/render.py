@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import date
 
 from zcdb.ids import Json
 from zcdb.nics.capabilities import CAPABILITIES
+from zcdb.nics.catalogue import Catalogue
+from zcdb.nics.claims import stale_reason
 from zcdb.nics.facts import DriverFacts, Fact, TreeFacts, driver_to_json
 
 
@@ -43,6 +46,51 @@ def driver_lines(driver: DriverFacts, kernel: str) -> Iterable[str]:
             yield f"  {CAPABILITIES[key].title:34} {fact_text(fact)}"
     noes = [CAPABILITIES[key].title for key, fact in driver.facts.items() if fact.value == "no"]
     yield f"  no: {', '.join(noes)}"
+
+
+def known_lines(
+    catalogue: Catalogue, driver: DriverFacts, kernel: str, today: date
+) -> Iterable[str]:
+    """Yield everything the catalogue has on one driver: facts, since when, published claims."""
+    yield from driver_lines(driver, kernel)
+    seen = ", ".join(catalogue.seen(driver.name))
+    always: list[str] = []
+    for key in driver.facts:
+        found = catalogue.since(driver.name, key)
+        if found is not None and found.is_first_seen:
+            place = _first_place(catalogue, driver.name, key, found.kernel)
+            yield f"  since {found.kernel}: {key}{place}"
+        elif found is not None:
+            always.append(key)
+    yield f"  in every scanned kernel ({seen}): {', '.join(always) or 'nothing'}"
+    for claim in catalogue.claims_about(driver.name):
+        why = stale_reason(claim, today, catalogue.kernels)
+        stale = f" [stale: {why}]" if why else ""
+        yield (
+            f"  {claim.author}, {claim.date}: {', '.join(claim.about)}: {claim.value}"
+            f" ({claim.source}){stale}"
+        )
+
+
+def _first_place(catalogue: Catalogue, driver: str, capability: str, kernel: str) -> str:
+    evidence = catalogue.tree(kernel).drivers[driver].facts[capability].evidence
+    return f" ({evidence[0].path}:{evidence[0].line})" if evidence else ""
+
+
+def known_to_json(catalogue: Catalogue, driver: DriverFacts, kernel: str) -> dict[str, Json]:
+    """Return everything the catalogue has on one driver as JSON."""
+    found = {key: catalogue.since(driver.name, key) for key in driver.facts}
+    return {
+        "kernel": kernel,
+        "kernels": list(catalogue.seen(driver.name)),
+        "since": {
+            key: {"kernel": one.kernel, "is_first_seen": one.is_first_seen}
+            for key, one in found.items()
+            if one
+        },
+        "claims": [claim.id for claim in catalogue.claims_about(driver.name)],
+        **driver_to_json(driver),
+    }
 
 
 def fact_text(fact: Fact) -> str:

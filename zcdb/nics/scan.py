@@ -31,8 +31,9 @@ _VERSION_PART = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION)[ \t]*=[
 _BUS = re.compile(r"(\w+)_driver")
 _DRIVER_NAME = re.compile(r'\.name\s*=\s*(?:"([^"]+)"|(\w+))')
 
-_SCANNER_MODULES = """callbacks capabilities conditions driver expressions facts flags frames
-    idtables interpreter kbuild nodes preprocess queues scan source symbols units values""".split()  # noqa: SIM905
+_SCANNER_MODULES = """backstop callbacks capabilities conditions driver expressions facts flags
+    frames idtables interpreter kbuild nodes preprocess queues scan source symbols units
+    values""".split()  # noqa: SIM905
 
 Progress = Callable[[int, int, str], None]
 """Called with (units done, units in all, name of the one just done)."""
@@ -196,7 +197,7 @@ class _Worker:
         texts = [(path, self._text(path), False) for path in unit.files]
         texts += [(path, self._text(path), True) for path in unit.libraries]
         scan = DriverScan(texts, self.core, has_xdp_features=self.has_xdp_features)
-        ids = driver_ids(scan.index, self.ids)
+        ids = driver_ids(scan.index, self.ids, self.root)
         return DriverFacts(
             name=unit.name,
             modules=tuple(module.name for module in unit.modules),

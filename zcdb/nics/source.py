@@ -30,6 +30,8 @@ _OPENING = re.compile(r"^(?:[^\s#}/][^\n]*)?\{[ \t]*$", re.MULTILINE)
 _ONE_LINE_TABLE = re.compile(r"^[A-Za-z_][^\n;(]*=\s*\{[^\n]*\}\s*;", re.MULTILINE)
 _LOCAL_TABLE = re.compile(r"^([ \t]+)static const struct \w+ \w+\s*=\s*\{[ \t]*$", re.MULTILINE)
 _CLOSING = re.compile(r"^\}", re.MULTILINE)
+_BRACE = re.compile(r"[{}]")
+_OPENS_TABLE = re.compile(r"=[ \t]*\{[ \t]*$")
 _NOT_A_FUNCTION = frozenset(
     ("__attribute__", "__printf", "__acquires", "__releases", "__must_hold")
 )
@@ -38,6 +40,7 @@ _INDIRECT_CALL = re.compile(r"(?:->|\.)\s*(\w+)\s*\(")
 _NAME = re.compile(r"\b([A-Za-z_]\w*)\b")
 _TYPED_NAME = re.compile(r"\bstruct\s+(\w+)\s*\**\s*(?:const\s*|__\w+\s*)?(\w+)\s*(?=[;,)\[=])")
 _TABLE_HEAD = re.compile(r"struct\s+(\w+)\s*(?:__\w+(?:\([^)]*\))?\s*)*(\w+)\s*(\[[^=]*)?=")
+_EXPORT = re.compile(r"\bEXPORT_SYMBOL\w*\s*\(\s*(\w+)")
 _POINTER_SET = re.compile(r"(?:->|\.)(\w+)\s*=\s*&?\s*([A-Za-z_]\w*)\s*[;,}\n]")
 
 
@@ -148,6 +151,7 @@ class SourceFile:
     def __init__(self, path: str, raw: str, defined: set[str], is_library: bool = False) -> None:
         live = blank_dead_branches(raw, defined)
         self.path = path
+        self.raw, self._defined = raw, defined
         self.is_library = is_library
         self.macros: list[Macro] = macros(live, path)
         self.live = live
@@ -156,6 +160,11 @@ class SourceFile:
         self.functions: list[Function] = []
         self.tables: list[Table] = []
         self._cut()
+
+    @cached_property
+    def any_text(self) -> str:
+        """The text that is live under any configuration, macros included; lines as in `text`."""
+        return blank_dead_branches(self.raw, self._defined, any_options=True)
 
     def line_of(self, offset: int) -> int:
         """Return the line, from 1, of a character."""
@@ -166,12 +175,12 @@ class SourceFile:
         for match in _OPENING.finditer(self.text):
             if match.start() < position:
                 continue
-            closing = _CLOSING.search(self.text, match.end())
+            closing = self._closing(match)
             if closing is None:
                 break
             start = self._head_start(match)
             head = self.text[start : match.end() - 1]
-            end = self.text.find("\n", closing.start())
+            end = self.text.find("\n", closing)
             end = len(self.text) if end < 0 else end
             position = end
             self._add(head, start, end)
@@ -181,6 +190,18 @@ class SourceFile:
             last = self.text.find("\n" + match[1] + "}", match.end())
             if last > 0:
                 self._add(match[0].split("{")[0], match.start(), last + len(match[1]) + 2)
+
+    def _closing(self, opening: re.Match[str]) -> int | None:
+        """Return where the brace stands that closes a block; None if there is none."""
+        if _OPENS_TABLE.search(opening[0]):
+            # The elements of a table may have their braces in column 0 too, so they are counted.
+            depth = 0
+            for brace in _BRACE.finditer(self.text, opening.start()):
+                depth += 1 if brace[0] == "{" else -1
+                if depth == 0:
+                    return brace.start()
+        found = _CLOSING.search(self.text, opening.end())
+        return None if found is None else found.start()
 
     def _head_start(self, match: re.Match[str]) -> int:
         """Return where the declaration that opens at `match` starts."""
@@ -229,6 +250,14 @@ class Index:
     candidates: dict[str, list[tuple[str, str, Function]]] = field(default_factory=dict)
     field_types: dict[str, set[str]] = field(default_factory=dict)
     text: str = ""
+
+    @cached_property
+    def exported(self) -> set[str]:
+        """Names that files of the unit or its libraries export to other modules.
+
+        Whoever calls them may do so through macros of headers that are not read here.
+        """
+        return {name for file in self.files for name in _EXPORT.findall(file.any_text)}
 
     def function(self, name: str, path: str) -> Function | None:
         """Return the function that a call of `name` in file `path` means."""

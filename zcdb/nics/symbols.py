@@ -51,6 +51,7 @@ class Symbols:
         self.bit_fields: set[str] = set()
         self.call_bits: dict[str, str] = {}
         self._stack: list[Frame] = []
+        self._target_base = ""
         self._steps = 0
         self._frames = 0
         self._summaries: dict[str, Bits | None] = {}
