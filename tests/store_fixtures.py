@@ -116,7 +116,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def db(database_url: str) -> Iterator[Database]:
     """An open, empty database, on each engine in turn."""
-    database = open_database(database_url)
+    database = open_database(database_url, with_history=False)
     yield database
     database.dispose()
 
@@ -124,7 +124,7 @@ def db(database_url: str) -> Iterator[Database]:
 @pytest.fixture
 def sqlite_db(tmp_path: Path) -> Iterator[Database]:
     """An open, empty SQLite database."""
-    database = open_database(tmp_path / "test.sqlite")
+    database = open_database(tmp_path / "test.sqlite", with_history=False)
     yield database
     database.dispose()
 
@@ -134,6 +134,6 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Database, D
     """The demo database, open, and its ids; tests read it only."""
     path = tmp_path_factory.mktemp("demo") / "demo.sqlite"
     ids = demo_database(path)
-    database = open_database(path)
+    database = open_database(path, with_history=False)
     yield database, ids
     database.dispose()

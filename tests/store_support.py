@@ -312,7 +312,7 @@ def run_trials(db: Database, run: Run, environment: Environment, *, seed: int = 
 
 def demo_database(path: Path | str) -> DemoIds:
     """Write the demo into a new database at `path` (or a URL) and return its ids."""
-    db = open_database(path)
+    db = open_database(path, with_history=False)
     try:
         return write_demo(db)
     finally:

@@ -42,7 +42,7 @@ def test_plan_prints_the_plan_of_a_file_and_leaves_nothing_behind(folder):
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("tiny\n  Does it plan?\n")
-    assert "2 cases × 3 repetitions = 6 trials over loopback" in done.stdout
+    assert "(2 cases + 1 twin) × 3 repetitions = 9 trials over loopback" in done.stdout
     assert [path.name for path in folder.iterdir()] == ["tiny.toml"]
 
 
@@ -68,6 +68,7 @@ def test_plan_json_is_for_programs(folder):
         (["plan", "."], ".: cannot be read: Is a directory"),
         (["plan", "tiny.toml", "--cv", "much"], "--cv: 'much' is not a ratio"),
         (["plan", "tiny.toml", "--cv", "0"], "--cv: repetitions that do not vary"),
+        (["plan", "tiny.toml", "--cv", "1%", "--pilot", "0195"], "--cv and --pilot both state"),
         (["plan", "bad.toml"], "bad.toml:3:1: factor: unknown key 'factor'; did you mean"),
     ],
 )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zcdb import factors
-from zcdb.factors import FACTORS, FileSet
+from zcdb.factors import ABSENT, FACTORS, UNSTATED, FileSet
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_value_has_one_spelling(name, values, normal):
 
 @pytest.mark.parametrize("factor", [f for f in FACTORS.values() if f.is_declared])
 def test_a_default_is_spelled_as_it_is_normalised(factor):
-    if factor.default is not None:
+    if factor.default not in (None, ABSENT):
         assert factors.normalise(factor.name, factor.default) == factor.default
         assert isinstance(factors.display(factor.name, factor.default), str)
 
@@ -127,3 +127,68 @@ def test_a_file_set_is_read_back():
 )
 def test_values_are_shown_for_people(name, value, text):
     assert factors.display(name, value) == text
+
+
+def test_a_setting_left_as_found_is_absent_and_enters_no_hash():
+    case = {"api": "send", "sg": ABSENT}
+
+    assert "sg" not in factors.with_defaults({"api": "send"})
+    assert factors.display("sg", ABSENT) == "as found"
+    assert factors.case_id(case) == factors.case_id({"api": "send"})
+    assert factors.case_id({"api": "send", "sg": True}) != factors.case_id({"api": "send"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "normal", "shown"),
+    [
+        ("feature.tx-udp-segmentation", "off", False, "off"),
+        ("sender.sg", True, True, "on"),
+        ("receiver.ring.rx", "512", 512, "512"),
+        ("coalescing.rx_usecs", 50, 50, "50"),
+        ("coalescing.adaptive_rx", False, False, "off"),
+        ("sysctl.net.ipv4.tcp_rmem", [4096, 16384, 65536], "4096 16384 65536", "4096 16384 65536"),
+        ("sender.mtu", 9000, 9000, "9000"),
+        ("link_rate", "100mbit", 10**8, "100 Mbit/s"),
+    ],
+)
+def test_any_setting_is_a_factor(name, value, normal, shown):
+    assert factors.normalise(name, value) == normal
+    assert factors.display(name, normal) == shown
+    assert FACTORS[name].is_setting
+    assert FACTORS[name].is_declared
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ring.huge", "sysctl.kernel.panic", "sender.api", "middle.sg", "feature.", "ring", "sender."],
+)
+def test_what_is_no_setting_is_no_factor(name):
+    assert name not in FACTORS
+    assert factors.find(name) is None
+    with pytest.raises(KeyError):
+        factors.normalise(name, 1)
+
+
+def test_dotted_settings_come_last_and_count_as_varying():
+    cases = [{"api": "send", "ring.rx": 256}, {"api": "send"}]
+
+    assert list(factors.with_defaults(cases[0]))[-1] == "ring.rx"
+    assert factors.varying(cases) == ["ring.rx"]
+
+
+def test_a_published_source_may_be_silent_about_a_factor():
+    assert factors.normalise_published("rx_api", UNSTATED) == UNSTATED
+    assert factors.normalise_published("sg", "on") is True
+    with pytest.raises(ValueError, match="not one of"):
+        factors.normalise("rx_api", UNSTATED)
+
+
+@pytest.mark.parametrize("mix", [{"sendfile": 3, "write": 1}, "write=1;sendfile=3"])
+def test_a_mix_of_apis_has_one_spelling(mix):
+    assert factors.normalise("api_mix", mix) == "sendfile=3;write=1"
+
+
+@pytest.mark.parametrize("mix", ["sendfile=1", "sendfile=1;sendfile=2", "sendfile=1;foo=2", 3])
+def test_what_is_no_mix_of_apis_is_told(mix):
+    with pytest.raises(ValueError, match="not a mix of APIs"):
+        factors.normalise("api_mix", mix)

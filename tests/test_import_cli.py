@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from zcdb.cli.import_ import import_command, parse_factors
-from zcdb.errors import HostError, UsageError
+from zcdb.errors import UsageError
 
 TABLE = (
     "MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to hostB () port 0 AF_INET\n"
@@ -92,13 +92,14 @@ def test_given_factors_and_command_reach_the_results(table):
     assert read["results"][0]["details"]["cpu_binding"] == "1,2"
 
 
-def test_without_dry_run_one_sentence_says_that_nothing_is_recorded(table):
-    with pytest.raises(HostError) as caught:
-        CliRunner().invoke(import_command, [str(table)], catch_exceptions=False)
+def test_without_dry_run_the_results_are_recorded(table, tmp_path):
+    text = run(str(table), "--database", str(tmp_path / "lab.sqlite"))
+    again = run(str(table), "--database", str(tmp_path / "lab.sqlite"))
 
-    assert caught.value.exit_code == 4
-    assert "not built yet" in caught.value.message
-    assert "--dry-run" in str(caught.value.hint)
+    assert "1 result, 1 refused" in text
+    assert "  recorded as source " in text
+    assert "  is recorded already: source " in again
+    assert text.split()[-1] == again.split()[-1]
 
 
 def test_a_factor_that_the_text_contradicts_is_refused(table):
@@ -134,5 +135,5 @@ def test_the_command_has_help_that_names_its_options():
     text = run("--help")
 
     assert isinstance(import_command, click.Command)
-    for option in ("--dry-run", "--json", "--factor", "--command"):
+    for option in ("--dry-run", "--json", "--factor", "--command", "--environment", "--database"):
         assert option in text

@@ -279,7 +279,7 @@ FILL_THE_DISK = """
     from zcdb.store.models import PlannedTrialRow, RunRow
     from zcdb.store.session import opened
 
-    with opened(Path(sys.argv[1]) / "lab.sqlite") as db:
+    with opened(Path(sys.argv[1]) / "lab.sqlite", with_history=False) as db:
         stored = 0
         try:
             for number in range(1, 500):
@@ -291,7 +291,8 @@ FILL_THE_DISK = """
             runs = session.scalar(select(func.count()).select_from(RunRow))
             places = session.scalar(select(func.count()).select_from(PlannedTrialRow))
         print(stored, runs, places)
-    with opened(Path(sys.argv[1]) / "lab.sqlite") as db, db.reading() as session:
+    path = Path(sys.argv[1]) / "lab.sqlite"
+    with opened(path, with_history=False) as db, db.reading() as session:
         print(session.scalar(select(func.count()).select_from(RunRow)))
 """
 

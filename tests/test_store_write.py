@@ -14,6 +14,7 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import StatementError
 from sqlalchemy.orm import DeclarativeBase
 from store_support import (
+    StatementCount,
     make_case,
     make_end,
     make_environment,
@@ -38,6 +39,7 @@ from zcdb.store.models import (
     RunRow,
     TrialRow,
 )
+from zcdb.store.moments import Moments, published
 from zcdb.store.session import Database, opened
 
 pytest_plugins = ["store_fixtures"]
@@ -208,7 +210,8 @@ def test_statistics_cover_a_run_and_summaries_all_runs(db: Database) -> None:
     in_all = queries.case_page(db, case_id(start.case_factors)).statistics[0]
 
     assert (in_run.n, in_run.mean) == (2, 5.5)
-    assert (in_all.n, in_all.mean, in_all.median) == (5, 3.4, 3.0)
+    assert (in_all.n, in_all.runs, in_all.entries) == (5, 2, 0)
+    assert in_all.mean == pytest.approx(3.4)
     assert in_all.sd == pytest.approx(2.0736441353327724)
     # t = 2.7764451 for 4 degrees of freedom
     assert in_all.high == pytest.approx(3.4 + 2.7764451051977987 * 2.0736441353327724 / 5**0.5)
@@ -436,7 +439,7 @@ _TWO_CASES = (make_case(), make_case(api="sendfile"))
 
 
 def _record_a_run(url: str, number: int) -> None:
-    with opened(url) as db:
+    with opened(url, with_history=False) as db:
         run = make_run(number, cases=_TWO_CASES, repetitions=5)
         write.add_run(db, run)
         for place in run.plan:
@@ -448,7 +451,7 @@ def _record_a_run(url: str, number: int) -> None:
 
 def _read_until_both_are_done(url: str) -> None:
     """Exit 1 if a page ever shows a trial that is ok without its value."""
-    with opened(url) as db:
+    with opened(url, with_history=False) as db:
         for _ in range(100_000):
             runs = queries.run_list(db).runs
             for run in runs:
@@ -461,7 +464,7 @@ def _read_until_both_are_done(url: str) -> None:
 
 
 def test_two_processes_write_while_one_reads_and_no_row_is_lost(database_url: str) -> None:
-    with opened(database_url):
+    with opened(database_url, with_history=False):
         pass
     context = multiprocessing.get_context("spawn")
     processes = [
@@ -476,7 +479,7 @@ def test_two_processes_write_while_one_reads_and_no_row_is_lost(database_url: st
         process.join(timeout=200)
 
     assert [process.exitcode for process in processes] == [0, 0, 0]
-    with opened(database_url) as db:
+    with opened(database_url, with_history=False) as db:
         assert [run.counts.ok for run in queries.run_list(db).runs] == [10, 10]
         cases = queries.case_list(db).cases
         assert [case.trials for case in cases] == [10, 10]
@@ -493,3 +496,64 @@ def test_a_database_file_can_be_copied_into_another_folder(tmp_path: Path) -> No
 
     with opened(tmp_path / "b" / "c.sqlite") as db:
         assert queries.trial_page(db, start.id).trial.id == start.id
+
+
+def test_a_trial_costs_the_same_after_many_runs(sqlite_db: Database) -> None:
+    counts = []
+    for number in range(1, 6):
+        run = make_run(number, cases=_TWO_CASES, repetitions=1)
+        write.add_run(sqlite_db, run)
+        start = make_start(run, run.plan[0])
+        write.start_trial(sqlite_db, start)
+        with StatementCount(sqlite_db) as statements:
+            write.end_trial(sqlite_db, make_end(start))
+        counts.append(len(statements))
+        read = [said for said in statements.statements if said.startswith("SELECT")]
+        # The values of other runs are never read again: only the run's own, and the summaries.
+        assert not any("values_f64" in said and "run_id" not in said for said in read)
+
+    assert set(counts) == {counts[0]}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_sums_that_are_carried_on_equal_sums_made_anew(seed: int) -> None:
+    noise = random.Random(seed)
+    values = [noise.gauss(20e9, 1e3) for _ in range(1000)]
+
+    grown = Moments()
+    for value in values:
+        columns = grown.with_value(value).columns()
+        # As in a table: only n, mean and standard deviation are kept from trial to trial.
+        grown = Moments.of(columns["n"], columns["mean"], columns["sd"])
+    first, second = (Moments.of(**_moments(part)) for part in (values[:300], values[300:]))
+
+    expected = blobs.statistics(values)
+    for moments in (grown, first.merged(second)):
+        assert moments.n == 1000
+        assert moments.mean == pytest.approx(expected["mean"], rel=1e-12)
+        assert moments.columns()["sd"] == pytest.approx(expected["sd"], rel=1e-6)
+        assert moments.columns()["low"] == pytest.approx(expected["low"], rel=1e-12)
+
+
+def _moments(values: list[float]) -> dict[str, float]:
+    said = blobs.statistics(values)
+    return {name: said[name] for name in ("n", "mean", "sd")}
+
+
+@pytest.mark.parametrize(
+    ("sd", "spread", "n", "expected"),
+    [
+        (5.0, "sd", 10, (10, 5.0)),
+        (5.0, "se", 16, (16, 20.0)),
+        (2.262, "ci95", 10, (10, 10**0.5)),  # t(0.975, 9) = 2.262
+        (5.0, "sd", None, (1, None)),
+        (None, None, 10, (1, None)),
+    ],
+)
+def test_a_published_spread_counts_as_its_stated_n(
+    sd: float | None, spread: str | None, n: int | None, expected: tuple[int, float | None]
+) -> None:
+    columns = published(100.0, sd, spread, n).columns()
+
+    assert (columns["n"], columns["mean"]) == (expected[0], 100.0)
+    assert columns["sd"] == (None if expected[1] is None else pytest.approx(expected[1], rel=1e-3))

@@ -19,12 +19,89 @@ from flask import Flask
 from zcdb import __version__
 from zcdb.store.session import Database, open_database
 from zcdb.webapp import assets, errors, filters, headers
-from zcdb.webapp.views import cases, environments, experiments, home, meta, runs, trials
+from zcdb.webapp.present.cite import cite
+from zcdb.webapp.views import (
+    api,
+    breakeven,
+    buy,
+    calculator,
+    cases,
+    compare,
+    data,
+    diff,
+    environments,
+    experiments,
+    explore,
+    feed,
+    flags_page,
+    glossary,
+    history,
+    home,
+    hosts,
+    meta,
+    methods,
+    nics,
+    questions,
+    reports,
+    runs,
+    trials,
+)
 
 NAVIGATION = (
-    {"address": "/", "label": "Latest"},
+    {"address": "/questions", "label": "Questions"},
+    {"address": "/explore", "label": "Explore"},
+    {"address": "/compare", "label": "Compare"},
     {"address": "/experiments", "label": "Experiments"},
+    {"address": "/history", "label": "History"},
+    {"address": "/nics", "label": "NICs"},
+    {"address": "/buy", "label": "Which NIC"},
     {"address": "/methods", "label": "Methods"},
+)
+"""What the head of every page has; the foot has all of `SITE_MAP`."""
+
+SITE_MAP = (
+    (
+        "Ask",
+        (
+            ("/questions", "Questions"),
+            ("/break-even", "Break-even"),
+            ("/flags", "On/off settings"),
+            ("/calculator", "Calculator"),
+            ("/buy", "Which NIC"),
+        ),
+    ),
+    (
+        "Find",
+        (
+            ("/explore", "Explore"),
+            ("/compare", "Compare"),
+            ("/reports", "Reports"),
+            ("/diff", "Environments compared"),
+        ),
+    ),
+    (
+        "Record",
+        (
+            ("/experiments", "Experiments"),
+            ("/runs", "Runs"),
+            ("/hosts", "Hosts"),
+            ("/kernels", "Kernels"),
+            ("/nics", "Network cards"),
+        ),
+    ),
+    (
+        "Published",
+        (("/history", "Founding tables"), ("/sources", "Sources"), ("/feed.atom", "Feed")),
+    ),
+    (
+        "Reference",
+        (
+            ("/methods", "Methods"),
+            ("/glossary", "Glossary"),
+            ("/data", "Data dictionary"),
+            ("/api/v1/openapi.json", "API"),
+        ),
+    ),
 )
 
 
@@ -48,11 +125,39 @@ def create_app(config: Mapping[str, Any] | None = None) -> Flask:
     app.jinja_env.globals.update(
         asset=assets.address,
         navigation=NAVIGATION,
+        site_map=SITE_MAP,
+        cite=cite,
         version=__version__,
     )
     filters.init_app(app)
     headers.init_app(app)
     errors.init_app(app)
-    for room in (assets, home, experiments, runs, cases, trials, environments, meta):
+    for room in (
+        assets,
+        home,
+        experiments,
+        runs,
+        cases,
+        trials,
+        explore,
+        compare,
+        reports,
+        history,
+        environments,
+        meta,
+        nics,
+        buy,
+        questions,
+        breakeven,
+        flags_page,
+        calculator,
+        diff,
+        hosts,
+        methods,
+        glossary,
+        data,
+        feed,
+    ):
         app.register_blueprint(room.blueprint)
+    api.register(app)
     return app

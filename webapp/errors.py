@@ -10,11 +10,13 @@ from werkzeug.exceptions import BadRequest, HTTPException, NotFound
 
 from zcdb.errors import ZcdbError
 from zcdb.store.queries import NotFound as NotInStore
+from zcdb.store.queries import Retracted
 
 TITLES = {
     400: "This address does not make sense",
     404: "Nothing here",
     405: "This address is only for reading",
+    410: "This was taken back",
     500: "A fault in zcdb",
     503: "The database cannot be read",
 }
@@ -54,7 +56,7 @@ def check_id(kind: str, text: str) -> str:
 
 
 def _wants_json() -> bool:
-    return request.path.endswith(".json")
+    return request.path.endswith(".json") or request.path.startswith("/api/")
 
 
 def _error_response(status: int, sentence: str, back: str, back_label: str) -> Response:
@@ -97,6 +99,30 @@ def _not_found(error: NotInStore) -> Response:
     return _error_response(404, sentence, back, label)
 
 
+_PLACES = {
+    "run": "runs",
+    "trial": "trials",
+    "source": "sources",
+    "entry": "entries",
+    "report": "reports",
+}
+"""Kind of thing -> the folder of its address."""
+
+
+def _retracted(error: Retracted) -> Response:
+    """Answer for what was retracted: why, since when, and what stands in its place."""
+    erratum, folder = error.erratum, _PLACES.get(error.kind)
+    sentence = (
+        f"The {error.kind} {error.wanted} was retracted on {erratum.at:%Y-%m-%d} by"
+        f" {erratum.by}: {erratum.reason}"
+    )
+    if erratum.successor and folder:
+        return _error_response(
+            410, sentence, f"/{folder}/{erratum.successor}", "What stands in its place"
+        )
+    return _error_response(410, sentence, "/", "Home")
+
+
 def _store_error(error: ZcdbError) -> Response:
     sentence = f"{error.message} {error.hint or ''}".strip()
     return _error_response(503, sentence, request.path, "Try again")
@@ -106,4 +132,5 @@ def init_app(app: Flask) -> None:
     """Hook the error pages into an application."""
     app.register_error_handler(HTTPException, _http_error)
     app.register_error_handler(NotInStore, _not_found)
+    app.register_error_handler(Retracted, _retracted)
     app.register_error_handler(ZcdbError, _store_error)

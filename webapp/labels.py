@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from zcdb import factors, metrics
-from zcdb.factors import FactorValue
+from zcdb.factors import UNSTATED, FactorValue
 
 
 def factor_label(name: str) -> str:
     """Return a factor's label; its name where a newer zcdb wrote one that this one lacks."""
-    known = factors.FACTORS.get(name)
+    known = factors.find(name)
     return known.label if known else name
 
 
@@ -25,7 +25,7 @@ def case_label(case: Mapping[str, FactorValue], names: Sequence[str]) -> str:
     parts = []
     for name in names:
         text = level(name, filled)
-        known = factors.FACTORS.get(name)
+        known = factors.find(name)
         is_bare = known is None or known.type not in ("choice", "size", "text")
         parts.append(f"{factor_label(name)} {text}" if is_bare else text)
     return " · ".join(parts)
@@ -68,9 +68,10 @@ def case_name(case: Mapping[str, FactorValue]) -> str:
         if name in factors.FACTORS
         and factors.FACTORS[name].is_declared
         and name not in ("api", "message_size")
-        and value != factors.FACTORS[name].default
+        and value not in (factors.FACTORS[name].default, UNSTATED)
     ]
-    return case_label(filled, [*(n for n in ("api", "message_size") if n in filled), *special])
+    first = [n for n in ("api", "message_size") if filled.get(n, UNSTATED) != UNSTATED]
+    return case_label(filled, [*first, *special])
 
 
 def sentence_start(text: str) -> str:

@@ -24,10 +24,16 @@ from werkzeug.exceptions import BadRequest
 
 from zcdb.webapp.charts.figure import Figure, Numbers, numbers
 from zcdb.webapp.charts.plotly_json import plotly_figure
+from zcdb.webapp.charts.svg import document
 from zcdb.webapp.errors import Missing
 
-Form = Literal["html", "json", "csv", "chart"]
+Form = Literal["html", "json", "csv", "chart", "chart_svg", "chart_csv"]
 Cell = str | int | float | bool | None
+
+CHART_FORMS = {"plotly.json": "chart", "svg": "chart_svg", "csv": "chart_csv"}
+"""Ending of a chart's address -> form."""
+
+CHART_CSV_ROWS = 100_000
 
 PACK_FROM_BYTES = 1024
 """Answers shorter than this are not worth compressing."""
@@ -74,9 +80,9 @@ class Page:
         """Return the address of the twin with this ending ("json", "csv")."""
         return f"{'/index' if self.path == '/' else self.path}.{ending}{self.query}"
 
-    def chart_address(self, figure: Figure) -> str:
-        """Return the address of a chart's description for Plotly."""
-        return f"{self.path.rstrip('/')}/charts/{figure.key}.plotly.json{self.query}"
+    def chart_address(self, figure: Figure, ending: str = "plotly.json") -> str:
+        """Return the address of a chart: its description for Plotly, "svg" or "csv"."""
+        return f"{self.path.rstrip('/')}/charts/{figure.key}.{ending}{self.query}"
 
 
 def query_text(**parameters: str | int | None) -> str:
@@ -137,13 +143,18 @@ def _body(page: Page, form: Form, chart: str) -> tuple[str, str]:
         return json_text(answer | to_json(page.content)), "application/json"
     if form == "csv" and page.table is not None:
         return _csv_text(page.table), "text/csv; charset=utf-8"
-    figure = page.figure(chart) if form == "chart" else None
+    figure = page.figure(chart) if form.startswith("chart") else None
     if figure is None:
         raise Missing(
             f"The page {page.path} has no {'chart ' + repr(chart) if chart else 'CSV table'}.",
             back=page.path,
             back_label="The page",
         )
+    if form == "chart_svg":
+        return document(figure), "image/svg+xml"
+    if form == "chart_csv":
+        points = numbers(figure, limit=CHART_CSV_ROWS)
+        return _csv_text(Table(points.columns, points.rows)), "text/csv; charset=utf-8"
     return json_text(plotly_figure(figure)), "application/json"
 
 
@@ -185,6 +196,7 @@ def add_page(blueprint: Blueprint, rule: str, build: Callable[..., Page]) -> Non
     blueprint.add_url_rule(rule, name, view, defaults={"form": "html"})
     blueprint.add_url_rule(f"{stem}.json", f"{name}_json", view, defaults={"form": "json"})
     blueprint.add_url_rule(f"{stem}.csv", f"{name}_csv", view, defaults={"form": "csv"})
-    blueprint.add_url_rule(
-        f"{below}/charts/<chart>.plotly.json", f"{name}_chart", view, defaults={"form": "chart"}
-    )
+    for ending, form in CHART_FORMS.items():
+        blueprint.add_url_rule(
+            f"{below}/charts/<chart>.{ending}", f"{name}_{form}", view, defaults={"form": form}
+        )

@@ -67,7 +67,9 @@ def percent_change(ratio: float, decimals: int = 0) -> str:
     """Return a ratio as a signed change: 0.87 is "−13 %", and from fourfold on "×4"."""
     if ratio >= MULTIPLE_FROM:
         return f"×{ratio:.{significant_decimals(ratio) if decimals else 0}f}"
-    change = round((ratio - 1) * 100, decimals)
+    percent = (ratio - 1) * 100
+    # 0.838 against 0.80 is +4.75 %, of which the division leaves 4.7499999.
+    change = round(percent + math.copysign(1e-9, percent), decimals)
     if change == 0:
         return f"{0:.{decimals}f} %"
     return f"{'+' if change > 0 else '−'}{abs(change):.{decimals}f} %"

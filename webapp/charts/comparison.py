@@ -233,7 +233,7 @@ def ratios(key: str, metric: str, rows: Sequence[RatioRow], matters: float) -> F
     """Return the chart of ratios to the baseline, with the range that does not matter shaded."""
     edges = [value for row in rows for value in (row.ratio, row.low, row.high) if value]
     low, high = min([*edges, 1 - matters]), max([*edges, 1 + matters])
-    ticks = _ratio_ticks(low, high)
+    ticks = ratio_ticks(low, high)
     series = []
     for word, slot in WORD_SLOTS.items():
         found = [(index, row) for index, row in enumerate(rows) if row.word == word]
@@ -278,7 +278,7 @@ def _ratio_note(row: RatioRow) -> str:
     return f"{text}, {row.word}"
 
 
-def _ratio_ticks(low: float, high: float) -> list[float]:
+def ratio_ticks(low: float, high: float) -> list[float]:
     """Return round changes between two ratios, apart enough for labels, "none" among them."""
     room = math.log(high / low) / MOST_RATIO_TICKS
     ticks = [1.0]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from zcdb.webapp.charts.figure import DASHES, MARKERS, SLOTS, Axis, Figure, Series
+from zcdb.webapp.charts.figure import DASHES, MARKERS, PALETTE, SLOTS, Axis, Figure, Series
 from zcdb.webapp.charts.markers import marker_path, px
 from zcdb.webapp.charts.scales import Scale, domain, ticks
 
@@ -369,3 +369,26 @@ def drawings(figure: Figure) -> Markup:
     """Return the narrow drawing, and with a wide figure the wide one before it."""
     narrow = render(figure, NARROW)
     return render(figure, WIDE) + narrow if figure.is_wide else narrow
+
+
+_DOCUMENT_STYLE = (
+    "svg{font:12px 'Source Sans 3','Noto Sans','Liberation Sans',sans-serif;background:#fff;"
+    "--ink:#1b2126;--muted:#565c63;--rule:#d8d4c9;--paper:#fff}"
+    "text{fill:var(--ink)}.chart-row{paint-order:stroke;stroke:var(--paper);stroke-width:4px}"
+    ".chart-tick{fill:var(--muted)}.chart-title{fill:var(--muted);font-weight:600}"
+    ".chart-grid{stroke:var(--rule);fill:none}.chart-band{fill:var(--ink);opacity:.08}"
+    ".chart-rule{stroke:var(--ink);stroke-width:1.25;fill:none}"
+    ".chart-mark{fill:var(--c);stroke:var(--paper);stroke-width:1}"
+    ".chart-dots{stroke:var(--c);stroke-width:4.5;stroke-linecap:round;opacity:.5;fill:none}"
+    ".chart-line,.chart-interval{stroke:var(--c);stroke-width:1.75;fill:none}"
+    ".chart-area{fill:var(--c);opacity:.28}"
+)
+
+
+def document(figure: Figure) -> str:
+    """Return the wide drawing as a file of its own, in light colours."""
+    colours = "".join(f".s{slot}{{--c:{colour}}}" for slot, colour in enumerate(PALETTE, 1))
+    drawn = str(render(figure, WIDE))
+    opening, rest = drawn[: drawn.index(">") + 1], drawn[drawn.index(">") + 1 :]
+    opening = opening.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    return f"{opening}<style>{_DOCUMENT_STYLE}{colours}</style>{rest}\n"

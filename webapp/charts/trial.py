@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 from zcdb.ids import Json
 from zcdb.records import ENDS, SampleSeries
@@ -132,11 +133,7 @@ def disturbance(samples: SampleSeries) -> Figure | None:
     """Return what the hypervisor and other work took, stacked; None if nothing was ever taken."""
     xs = _middles(samples)
     series = []
-    for slot, (column, name) in enumerate(
-        (("host_steal_ns", "steal (hypervisor)"), ("host_foreign_ns", "other work"))
-    ):
-        if column not in samples.columns:
-            continue
+    for slot, (column, name) in enumerate(_taken(samples)):
         # Counted from outside, the share of other work can come out slightly below zero.
         rates = [max(0.0, rate or 0.0) for rate in _rate(samples, column, 1e-9, 1)]
         if any(rate > DISTURBED_FROM_CPUS for rate in rates):
@@ -151,6 +148,56 @@ def disturbance(samples: SampleSeries) -> Figure | None:
         " out of the CPU figures.",
         TIME,
         Axis("CPUs", includes_zero=True),
+        tuple(series),
+        bands=_bands(samples, xs),
+    )
+
+
+def _taken(samples: SampleSeries) -> Iterator[tuple[str, str]]:
+    """Yield (column, name) of what others took: of the one host, or of each end's."""
+    for host in ("host", *(f"{end}_host" for end in ENDS)):
+        whose = "" if host == "host" else f", {host.removesuffix('_host')}"
+        for kind, name in (("steal", "steal (hypervisor)"), ("foreign", "other work")):
+            if f"{host}_{kind}_ns" in samples.columns:
+                yield f"{host}_{kind}_ns", f"{name}{whose}"
+
+
+_CPU_COLUMN = re.compile(r"(?:(sender|receiver)_)?cpu([0-9]+)_task_ns")
+MOST_CPU_CHARTS = 4
+"""Each CPU has a chart of its own; with more CPUs only the busiest have."""
+
+CPU_PARTS = (("task", "tasks"), ("interrupt", "interrupts"), ("steal", "stolen"))
+
+
+def cpu_stacks(samples: SampleSeries) -> list[Figure]:
+    """Return what each CPU's time went to, sample by sample, stacked; the busiest CPUs only."""
+    found = [match for name in samples.columns if (match := _CPU_COLUMN.fullmatch(name))]
+    busiest = sorted(found, key=lambda match: -_total(samples, match[0]))[:MOST_CPU_CHARTS]
+    ordered = sorted(busiest, key=lambda match: (match[1] or "", int(match[2])))
+    return [_cpu_stack(samples, match[1], int(match[2])) for match in ordered]
+
+
+def _total(samples: SampleSeries, column: str) -> float:
+    return sum(value or 0.0 for value in samples.columns[column])
+
+
+def _cpu_stack(samples: SampleSeries, host: str | None, cpu: int) -> Figure:
+    xs = _middles(samples)
+    prefix = f"{host}_cpu{cpu}" if host else f"cpu{cpu}"
+    series = []
+    for slot, (kind, name) in enumerate(CPU_PARTS):
+        column = f"{prefix}_{kind}_ns"
+        if column in samples.columns:
+            line = _line(name, slot, xs, _rate(samples, column, 1e-9, 1))
+            series.append(Series(line.name, line.slot, "stack", line.x, line.y))
+    whose = f" of the {host}" if host else ""
+    return Figure(
+        prefix.replace("_", "-"),
+        f"CPU {cpu}{whose} over time",
+        "Share of each sample that tasks, interrupts and the hypervisor had, the load and"
+        " everything else together; the rest was idle, or the soaker's.",
+        TIME,
+        Axis("Busy (CPUs)", includes_zero=True),
         tuple(series),
         bands=_bands(samples, xs),
     )
@@ -220,6 +267,6 @@ def figures(samples: SampleSeries | None, counts: Mapping[str, Json]) -> tuple[F
     """Return all charts of a trial; those over time only if it has samples."""
     found: list[Figure | None] = []
     if samples is not None and samples.columns.get("start_ns"):
-        found += [throughput(samples), cpu(samples), disturbance(samples)]
+        found += [throughput(samples), cpu(samples), *cpu_stacks(samples), disturbance(samples)]
     found.append(per_cpu(counts))
     return tuple(figure for figure in found if figure is not None and not figure.is_empty)

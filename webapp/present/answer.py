@@ -10,12 +10,15 @@ from dataclasses import dataclass
 
 from zcdb.metrics import HEADLINE_CPU_METHOD, METRICS
 from zcdb.report.render import factor_text
+from zcdb.report.render import limited_by as limiter_text
 from zcdb.report.table import CaseRemark, CaseValue, MetricTable, VerdictRow, VerdictTable
+from zcdb.report.twins import real_cases
 from zcdb.store.results import RunCase
 from zcdb.webapp.charts.comparison import RatioRow, ratios
 from zcdb.webapp.charts.figure import Figure
 from zcdb.webapp.labels import case_label, metric_phrase
 from zcdb.webapp.present.measured import Estimate, estimate, missing
+from zcdb.webapp.present.method import MethodContent, method_content
 from zcdb.webapp.quantities import percent_change
 
 SIGNS = {"equivalent": "=", "undecided": "?"}
@@ -127,6 +130,7 @@ class Answer:
     lines: tuple[Line, ...]
     hidden_lines: int
     metrics: tuple[MetricAnswer, ...]
+    method: MethodContent
 
 
 def answer(table: VerdictTable, cases: tuple[RunCase, ...]) -> Answer:
@@ -134,9 +138,9 @@ def answer(table: VerdictTable, cases: tuple[RunCase, ...]) -> Answer:
 
     Args:
         table: of the run.
-        cases: the ones that the table was made of, for what limited each of them.
+        cases: the ones that the table was made of, twins too, for what limited each of them.
     """
-    lines = _lines(table, cases)
+    lines = _lines(table, real_cases(cases))
     return Answer(
         run_id=table.run.id,
         baseline=factor_text(table.baseline, table.baseline),
@@ -146,6 +150,7 @@ def answer(table: VerdictTable, cases: tuple[RunCase, ...]) -> Answer:
         lines=tuple(lines[:LINES_SHOWN]),
         hidden_lines=max(0, len(lines) - LINES_SHOWN),
         metrics=tuple(_metric(metric, table) for metric in table.metrics),
+        method=method_content(table),
     )
 
 
@@ -317,10 +322,13 @@ def _remarks(remark: CaseRemark, case: RunCase, found: Judged) -> tuple[str, ...
     if remark.copied_share:
         share = "every byte" if remark.copied_share > 0.9995 else f"{remark.copied_share:.1%}"
         said.append(f"the kernel copied {share} after all")
+    if remark.zero_copy:
+        said.append(f"zero copy {remark.zero_copy}")
     lost = remark.failed + remark.unsupported
     if lost:
         said.append(f"{lost} of {lost + remark.ok} repetitions did not measure")
-    if limiter := limited_by(case):
+    limiter = limiter_text(remark.limiter) or limited_by(case)
+    if limiter:
         said.append(limiter)
     return tuple(said)
 

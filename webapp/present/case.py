@@ -8,17 +8,27 @@ from dataclasses import dataclass
 from zcdb import factors
 from zcdb.factors import FactorValue
 from zcdb.metrics import HEADLINE_CPU_METHOD
-from zcdb.store.results import CasePage, CaseTrial, Sibling, TrialLine
+from zcdb.records import ENDS, End
+from zcdb.store.results import (
+    CasePage,
+    CaseTrial,
+    EntryLine,
+    Erratum,
+    FlagLine,
+    Sibling,
+    TrialLine,
+)
 from zcdb.webapp.labels import case_name, factor_label, level
 from zcdb.webapp.present.measured import (
     CpuRow,
     Estimate,
-    copied_words,
     cpu_rows,
     estimate,
     find,
     others,
+    zero_copy_words,
 )
+from zcdb.webapp.present.published import FigureShown, figure_shown, place_text
 
 FALLBACK_CPU_METHOD = "rusage"
 
@@ -55,6 +65,28 @@ class TrialRow:
 
 
 @dataclass(frozen=True, slots=True)
+class PublishedRow:
+    """What one source says about the case.
+
+    Attributes:
+        address: of the source, at the entry.
+        figures: one for each metric.
+    """
+
+    entry_id: str
+    address: str
+    title: str
+    author: str | None
+    dated: str | None
+    lines: str
+    is_historic: bool
+    left_out: str | None
+    figures: tuple[FigureShown, ...]
+    flags: tuple[FlagLine, ...]
+    errata: tuple[Erratum, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SiblingRow:
     """A case along one factor; `is_self` marks the case whose page it is."""
 
@@ -82,6 +114,8 @@ class CaseContent:
     Attributes:
         headline: throughput, and service demand of both ends by the headline method
             (or `rusage` where no soaker ever ran).
+        published: what others published about it.
+        unstated: labels of the factors that their sources are silent about.
     """
 
     id: str
@@ -95,6 +129,8 @@ class CaseContent:
     trials: tuple[TrialRow, ...]
     next_after: str | None
     axes: tuple[Axis, ...]
+    published: tuple[PublishedRow, ...]
+    unstated: tuple[str, ...]
 
 
 def headline_method(estimates: Sequence[Estimate]) -> str:
@@ -106,12 +142,26 @@ def headline_method(estimates: Sequence[Estimate]) -> str:
 
 
 def headline(estimates: Sequence[Estimate], method: str) -> tuple[Estimate, ...]:
-    """Return throughput and the service demand of both ends."""
-    return (
-        find(estimates, "throughput"),
-        find(estimates, "service_demand_sender", method),
-        find(estimates, "service_demand_receiver", method),
-    )
+    """Return throughput and the service demand of both ends.
+
+    Where nobody measured it, the CPU figure that published results have instead.
+    """
+    demands = [find(estimates, f"service_demand_{end}", method) for end in ENDS]
+    if all(demand.mean is None for demand in demands):
+        demands = [
+            _published_cpu(estimates, end) or demand
+            for end, demand in zip(ENDS, demands, strict=True)
+        ]
+    return (find(estimates, "throughput"), *demands)
+
+
+def _published_cpu(estimates: Sequence[Estimate], end: End) -> Estimate | None:
+    """Return the first CPU figure of an end that has a value, service demand first."""
+    for name in ("service_demand", "utilisation", "machine_utilisation"):
+        for entry in estimates:
+            if entry.metric == f"{name}_{end}" and entry.mean is not None:
+                return entry
+    return None
 
 
 def case_content(page: CasePage) -> CaseContent:
@@ -126,7 +176,7 @@ def case_content(page: CasePage) -> CaseContent:
         factors=_factor_lines(page.factors),
         headline=shown,
         copied=copied,
-        copied_words=copied_words(copied),
+        copied_words=zero_copy_words(estimates),
         cpu=cpu_rows(estimates),
         metrics=others(estimates),
         trials=tuple(_trial_row(trial, shown) for trial in page.trials),
@@ -135,6 +185,29 @@ def case_content(page: CasePage) -> CaseContent:
             _axis(factor, siblings, page, shown, method)
             for factor, siblings in page.siblings.items()
         ),
+        published=tuple(_published_row(entry) for entry in page.entries),
+        unstated=tuple(
+            factor_label(name) for name, value in page.factors.items() if value == factors.UNSTATED
+        ),
+    )
+
+
+def _published_row(entry: EntryLine) -> PublishedRow:
+    source, is_historic = entry.source, entry.source.kind == "historic"
+    return PublishedRow(
+        entry_id=entry.id,
+        address=f"/history/{source.name}#{entry.name}"
+        if is_historic
+        else f"/sources/{source.id}#{entry.id}",
+        title=source.title if is_historic else f"{entry.name} in {source.name}",
+        author=source.author,
+        dated=source.dated,
+        lines=place_text(entry.lines) or "",
+        is_historic=is_historic,
+        left_out=entry.left_out,
+        figures=tuple(figure_shown(figure) for figure in entry.figures),
+        flags=entry.flags,
+        errata=entry.errata,
     )
 
 
@@ -142,7 +215,7 @@ def _factor_lines(values: Mapping[str, FactorValue]) -> tuple[FactorLine, ...]:
     lines = []
     for name, value in factors.with_defaults(values).items():
         factor = factors.FACTORS[name]
-        if factor.kind == "environment" and value == "":
+        if value == factors.UNSTATED or (factor.kind == "environment" and value == ""):
             continue
         lines.append(
             FactorLine(
@@ -184,7 +257,7 @@ def _axis(
         level(factor, filled),
         True,
         shown,
-        copied_words(find(own_estimates, "copied_share")),
+        zero_copy_words(own_estimates),
     )
     is_number = all(isinstance(row.value, int) for row in (*rows, own))
     ordered = sorted(
@@ -202,5 +275,5 @@ def _sibling_row(factor: str, sibling: Sibling, method: str) -> SiblingRow:
         factors.display(factor, sibling.value),
         False,
         headline(estimates, method),
-        copied_words(find(estimates, "copied_share")),
+        zero_copy_words(estimates),
     )

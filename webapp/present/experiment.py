@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from zcdb.factors import FactorValue
+from zcdb.report.twins import is_twin
 from zcdb.store.results import (
     CoverageLine,
     ExperimentLine,
@@ -76,8 +77,9 @@ def experiment_content(
         page: the experiment.
         run, found, cases: the run that answers it, its answer and its cases.
     """
-    names = naming_factors([line.factors for line in page.coverage])
-    coverage = tuple(_coverage_row(line, names) for line in page.coverage)
+    declared = [line for line in page.coverage if not is_twin(line.factors)]
+    names = naming_factors([line.factors for line in declared])
+    coverage = tuple(_coverage_row(line, names) for line in declared)
     return ExperimentContent(
         name=page.experiment.name,
         id=page.experiment.id,

@@ -127,6 +127,7 @@ class ExploreContent:
     next_address: str | None
     pivot: PivotTable | None
     without_figure: int
+    twins: int
     constant: tuple[tuple[str, str], ...]
     axis_choices: tuple[Choice, ...]
     column_choices: tuple[Choice, ...]
@@ -202,6 +203,7 @@ def explore_content(asked: Asked, found: Exploration) -> ExploreContent:
         next_address=_next(asked, found),
         pivot=None if found.pivot is None else _pivot_table(asked, found.pivot),
         without_figure=found.without_figure,
+        twins=found.twins,
         constant=tuple(
             (factor_label(name), factors.display(name, value))
             for name, value in found.constant.items()

@@ -139,3 +139,22 @@ def copied_words(copied: Estimate) -> str | None:
     if copied.mean == 0:
         return "not copied"
     return f"{copied.mean * 100:.3g} % copied"
+
+
+def zero_copy_words(estimates: Sequence[Estimate]) -> str | None:
+    """Return what is known about zero copy in a few words; None where nothing is to be said.
+
+    Only what is proven is called zero-copy.  Results without that metric have the
+    kernel's report alone.
+    """
+    copied = find(estimates, "copied_share")
+    looked_at = [entry for entry in estimates if entry.metric == "proven_zero_copy_share"]
+    if not looked_at:
+        return copied_words(copied)
+    share = looked_at[0].mean
+    if share is None:
+        return "zero copy not proven"
+    if share >= 0.9995:
+        return "zero copy proven"
+    # An API that always copies promised nothing else: it has no report either.
+    return copied_words(copied)

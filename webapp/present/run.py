@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from zcdb.factors import FactorValue
 from zcdb.ids import Json
-from zcdb.store.results import Facts, PlanPlace, RunCase, RunLine, RunPage, TrialLine
+from zcdb.report.twins import is_twin, real_cases
+from zcdb.store.results import Erratum, Facts, PlanPlace, RunCase, RunLine, RunPage, TrialLine
 from zcdb.webapp.charts.comparison import CaseValues, comparison
 from zcdb.webapp.charts.figure import Figure
 from zcdb.webapp.labels import case_label, naming_factors
@@ -47,13 +48,19 @@ class CaseRow:
 
 @dataclass(frozen=True, slots=True)
 class PlaceRow:
-    """A place of the plan, with the attempts at it."""
+    """A place of the plan, with the attempts at it.
+
+    Attributes:
+        waits: what a place without an attempt is: "planned", or "not needed" where the run
+            stopped before it as declared.
+    """
 
     position: int
     block: int
     repetition: int
     name: str
     attempts: tuple[TrialLine, ...]
+    waits: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +89,14 @@ class RunContent:
     hosts: tuple[HostRef, ...]
     readings: tuple[Reading, ...]
     settings: tuple[FactGroup, ...]
+    errata: tuple[Erratum, ...]
 
 
 def case_rows(cases: Sequence[RunCase], baseline: Mapping[str, FactorValue]) -> tuple[CaseRow, ...]:
-    """Return the cases of a run in the order declared."""
-    names = naming_factors([case.factors for case in cases])
-    return tuple(_case_row(case, names, baseline) for case in cases)
+    """Return the cases of a run in the order declared, twins left out."""
+    real = real_cases(cases)
+    names = naming_factors([case.factors for case in real])
+    return tuple(_case_row(case, names, baseline) for case in real)
 
 
 def _case_row(case: RunCase, names: Sequence[str], baseline: Mapping[str, FactorValue]) -> CaseRow:
@@ -114,14 +123,16 @@ def _case_row(case: RunCase, names: Sequence[str], baseline: Mapping[str, Factor
 def run_content(page: RunPage, answer: Answer) -> RunContent:
     """Return the content of a run's page."""
     cases = case_rows(page.cases, baseline_of(page.experiment.resolved))
-    names = {row.plan_key: row.name for row in cases}
+    names = {row.plan_key: row.name for row in cases} | _twin_names(page.cases)
+    waits = "not needed" if page.run.outcome == "finished" else "planned"
     return RunContent(
         run=page.run,
+        errata=page.errata,
         seed=page.seed,
         answer=answer,
         cases=cases,
         reasons=_reasons(page.plan),
-        plan=tuple(_place_row(place, names) for place in page.plan),
+        plan=tuple(_place_row(place, names, waits) for place in page.plan),
         next_position=page.next_position,
         hosts=host_refs(page.environments),
         readings=tuple(Reading(groups(reading)) for reading in page.readings),
@@ -140,13 +151,24 @@ def _settings(resolved: Facts) -> dict[str, Json]:
     return {key: value for key, value in resolved.items() if key not in ("name", "question")}
 
 
-def _place_row(place: PlanPlace, names: Mapping[str, str]) -> PlaceRow:
+def _twin_names(cases: Sequence[RunCase]) -> dict[str, str]:
+    """Return plan key -> the name of a twin: the one of its case, said to be the twin."""
+    names = naming_factors([case.factors for case in real_cases(cases)])
+    return {
+        case.plan_key: f"{case_label(case.factors, names)} · twin"
+        for case in cases
+        if is_twin(case.factors)
+    }
+
+
+def _place_row(place: PlanPlace, names: Mapping[str, str], waits: str) -> PlaceRow:
     return PlaceRow(
         place.position,
         place.block,
         place.repetition,
         names.get(place.plan_key, place.plan_key),
         place.attempts,
+        waits,
     )
 
 
@@ -162,10 +184,12 @@ def _reasons(plan: Sequence[PlanPlace]) -> tuple[tuple[str, int], ...]:
 
 
 def figures(cases: Sequence[RunCase], metrics: Sequence[tuple[str, str]]) -> tuple[Figure, ...]:
-    """Return the chart of each (metric, method) that any case measured."""
+    """Return the chart of each (metric, method) that any case measured, twins left out."""
     found = []
     for metric, method in metrics:
-        rows = [row for case in cases if (row := _values(case, metric, method)) is not None]
+        rows = [
+            row for case in real_cases(cases) if (row := _values(case, metric, method)) is not None
+        ]
         if rows:
             found.append(comparison(metric.replace("_", "-"), metric, method, rows))
     return tuple(found)

@@ -9,7 +9,7 @@ from datetime import datetime
 from zcdb.factors import FactorValue
 from zcdb.metrics import HEADLINE_CPU_METHOD
 from zcdb.records import SampleSeries
-from zcdb.store.results import EnvironmentLine, FlagLine, TrialLine, TrialPage
+from zcdb.store.results import EnvironmentLine, Erratum, FlagLine, TrialLine, TrialPage
 from zcdb.webapp.labels import case_name
 from zcdb.webapp.present.environment import summary
 from zcdb.webapp.present.facts import FactGroup, groups
@@ -21,6 +21,16 @@ from zcdb.webapp.present.measured import (
     find,
     others,
     single,
+    zero_copy_words,
+)
+from zcdb.webapp.present.trial_counters import (
+    CounterTable,
+    LimiterContent,
+    ProofContent,
+    counter_tables,
+    hardware_reason,
+    limiter_content,
+    proof_content,
 )
 
 
@@ -38,8 +48,12 @@ class TrialContent:
     """All that a trial's page says.
 
     Attributes:
-        headline: throughput and the service demand of both ends.
-        proof: what is known about zero copy, in a sentence.
+        headline: throughput and the service demand of both ends; where the link's rate was
+            the limit, service demand first.
+        zero_copy: what is known about copying; None for trials that did not look at it, for
+            which `proof` has all there is, in a sentence.
+        limiter: None for trials that did not look for it.
+        hardware_reason: why there are no hardware counters.
         samples: column -> one value a sample; None if no window was reached.
     """
 
@@ -65,9 +79,14 @@ class TrialContent:
     copied: Estimate
     copied_words: str | None
     proof: str
+    zero_copy: ProofContent | None
+    limiter: LimiterContent | None
+    counters: tuple[CounterTable, ...]
+    hardware_reason: str | None
     cpu: tuple[CpuRow, ...]
     metrics: tuple[Estimate, ...]
     flags: tuple[FlagLine, ...]
+    errata: tuple[Erratum, ...]
     counts: tuple[FactGroup, ...]
     hosts: tuple[HostRef, ...]
     attempts: tuple[TrialLine, ...]
@@ -81,6 +100,7 @@ def trial_content(page: TrialPage) -> TrialContent:
     trial = page.trial
     estimates = [single(value) for value in page.values]
     copied = find(estimates, "copied_share")
+    limiter = limiter_content(page.counts)
     return TrialContent(
         id=trial.id,
         status=trial.status,
@@ -100,13 +120,18 @@ def trial_content(page: TrialPage) -> TrialContent:
         started_at=trial.started_at,
         ended_at=trial.ended_at,
         window_ns=trial.window_ns,
-        headline=_headline(estimates),
+        headline=_headline(estimates, is_link_limited=limiter is not None and limiter.is_link),
         copied=copied,
-        copied_words=copied_words(copied),
+        copied_words=zero_copy_words(estimates),
         proof=_proof(str(page.factors.get("api", "")), copied),
+        zero_copy=proof_content(page.counts),
+        limiter=limiter,
+        counters=counter_tables(page.counts),
+        hardware_reason=hardware_reason(page.counts),
         cpu=cpu_rows(estimates),
         metrics=others(estimates),
         flags=page.flags,
+        errata=page.errata,
         counts=groups(page.counts),
         hosts=host_refs(page.environments.values()),
         attempts=page.attempts,
@@ -116,12 +141,13 @@ def trial_content(page: TrialPage) -> TrialContent:
     )
 
 
-def _headline(estimates: list[Estimate]) -> tuple[Estimate, ...]:
-    return (
-        find(estimates, "throughput"),
+def _headline(estimates: list[Estimate], *, is_link_limited: bool) -> tuple[Estimate, ...]:
+    throughput = find(estimates, "throughput")
+    demand = (
         find(estimates, "service_demand_sender", HEADLINE_CPU_METHOD),
         find(estimates, "service_demand_receiver", HEADLINE_CPU_METHOD),
     )
+    return (*demand, throughput) if is_link_limited else (throughput, *demand)
 
 
 def host_refs(lines: Iterable[EnvironmentLine]) -> tuple[HostRef, ...]:

@@ -84,6 +84,36 @@
     button.setAttribute("aria-pressed", String(!box.hidden));
   }
 
+  // The standalone drawing, at twice its size, as a picture to save.
+  async function savePng(button) {
+    const answer = await fetch(button.dataset.pngOf);
+    if (!answer.ok) throw new Error(`the drawing could not be loaded (${answer.status})`);
+    const text = await answer.text();
+    const [, , width, height] = text.match(/viewBox="([^"]*)"/)[1].split(" ").map(Number);
+    const sized = text.replace("<svg ", `<svg width="${width}" height="${height}" `);
+    const picture = new Image();
+    const source = URL.createObjectURL(new Blob([sized], { type: "image/svg+xml" }));
+    picture.src = source;
+    await picture.decode();
+    const canvas = document.createElement("canvas");
+    canvas.width = width * 2;
+    canvas.height = height * 2;
+    canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
+    URL.revokeObjectURL(source);
+    const blob = await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = button.dataset.pngOf.split("?")[0].split("/").pop().replace(/svg$/, "png");
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  }
+
+  for (const button of document.querySelectorAll("button[data-png-of]")) {
+    button.hidden = false;
+    button.addEventListener("click", () =>
+      savePng(button).catch((error) => (button.textContent = `PNG: ${error.message}`)),
+    );
+  }
   for (const button of document.querySelectorAll("button[data-figure-url]")) {
     button.hidden = false;
     button.addEventListener("click", () => press(button));

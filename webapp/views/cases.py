@@ -6,11 +6,13 @@ from flask import Blueprint, request
 
 from zcdb.store import queries
 from zcdb.webapp.charts.case import Observation, strip
+from zcdb.webapp.charts.curves import Distribution, latency_distribution
 from zcdb.webapp.charts.figure import Figure
 from zcdb.webapp.data import database
 from zcdb.webapp.errors import check_id
 from zcdb.webapp.pages import Page, Table, add_page, query_text
 from zcdb.webapp.present.case import CaseContent, case_content
+from zcdb.webapp.present.run_charts import PERCENTILES_FROM, percentile_points
 
 TRIALS_SHOWN = 200
 
@@ -33,7 +35,7 @@ def case(case_id: str) -> Page:
         description=f"All trials of the case {content.name}, on any host.",
         path=f"/cases/{case_id}",
         content=content,
-        figures=_strips(content),
+        figures=(*_strips(content), *_latency(content)),
         table=_trials(content),
         parameters=("after",),
         query=query_text(after=after),
@@ -62,6 +64,15 @@ def _strips(content: CaseContent) -> tuple[Figure, ...]:
                 strip(shown.metric, shown.method, observations, shown.mean, shown.low, shown.high)
             )
     return tuple(figures)
+
+
+def _latency(content: CaseContent) -> tuple[Figure, ...]:
+    """Return the distribution of a case's latency if its percentiles were measured."""
+    means = {one.metric: one.mean for one in content.metrics if one.mean is not None}
+    points = percentile_points(means)
+    if len(points) < PERCENTILES_FROM:
+        return ()
+    return (latency_distribution("latency", [Distribution(content.name, points)]),)
 
 
 def _trials(content: CaseContent) -> Table:

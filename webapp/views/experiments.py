@@ -6,6 +6,7 @@ from flask import Blueprint, Response, request
 
 from zcdb.report.verdicts import make_table
 from zcdb.store import queries
+from zcdb.store.queries.method import run_method
 from zcdb.store.results import ExperimentPage
 from zcdb.webapp.charts.figure import Figure
 from zcdb.webapp.data import database
@@ -75,7 +76,12 @@ def _answered(found: ExperimentPage) -> tuple[ExperimentContent, tuple[Figure, .
     if found.answer_run_id is None:
         return experiment_content(found, None, None, ()), ()
     outcome = queries.run_outcome(database(), found.answer_run_id)
-    table = make_table(outcome.run, outcome.experiment, outcome.cases)
+    table = make_table(
+        outcome.run,
+        outcome.experiment,
+        outcome.cases,
+        how=run_method(database(), outcome.run.id),
+    )
     words = answer(table, outcome.cases)
     cases = case_rows(outcome.cases, baseline_of(outcome.experiment.resolved))
     metrics = [(metric.metric, metric.method) for metric in table.metrics]

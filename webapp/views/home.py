@@ -1,4 +1,4 @@
-"""/: what is new."""
+"""/: what is new, the latest findings, and the ways in."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from flask import Blueprint
 
 from zcdb.report.verdicts import make_table
 from zcdb.store import queries
+from zcdb.store.queries import feed
+from zcdb.store.queries.method import run_method
 from zcdb.store.results import RunLine
 from zcdb.webapp.data import database
 from zcdb.webapp.pages import Page, Table, add_page
@@ -14,6 +16,7 @@ from zcdb.webapp.present.home import HomeContent, home_content
 
 FINDINGS_SHOWN = 3
 RUNS_SHOWN = 10
+NEWS_SHOWN = 8
 
 blueprint = Blueprint("home", __name__)
 
@@ -21,7 +24,11 @@ blueprint = Blueprint("home", __name__)
 def home() -> Page:
     """Return the first page."""
     found = queries.home(database(), limit=RUNS_SHOWN)
-    content = home_content(found, tuple(_answer(run) for run in found.answered[:FINDINGS_SHOWN]))
+    content = home_content(
+        found,
+        tuple(_answer(run) for run in found.answered[:FINDINGS_SHOWN]),
+        feed.feed(database(), limit=NEWS_SHOWN),
+    )
     return Page(
         template="home.html",
         title="Latest",
@@ -34,7 +41,12 @@ def home() -> Page:
 
 def _answer(run: RunLine) -> tuple[RunLine, Answer]:
     outcome = queries.run_outcome(database(), run.id)
-    table = make_table(outcome.run, outcome.experiment, outcome.cases)
+    table = make_table(
+        outcome.run,
+        outcome.experiment,
+        outcome.cases,
+        how=run_method(database(), outcome.run.id),
+    )
     return run, answer(table, outcome.cases)
 
 

@@ -7,12 +7,14 @@ from werkzeug.exceptions import BadRequest
 
 from zcdb.report.verdicts import make_table
 from zcdb.store import queries
+from zcdb.store.queries.method import run_method
 from zcdb.webapp.data import database
 from zcdb.webapp.errors import check_id
 from zcdb.webapp.pages import Cell, Page, Table, add_page, query_text
 from zcdb.webapp.present.answer import answer, ratio_figures
 from zcdb.webapp.present.home import RunsContent
 from zcdb.webapp.present.run import CaseRow, figures, run_content, side_by_side
+from zcdb.webapp.present.run_charts import extra_figures
 
 PLACES_SHOWN = 200
 RUNS_SHOWN = 50
@@ -63,7 +65,7 @@ def run(run_id: str) -> Page:
     found = queries.run_page(
         database(), check_id("run", run_id), from_position=position, limit=PLACES_SHOWN
     )
-    table = make_table(found.run, found.experiment, found.cases)
+    table = make_table(found.run, found.experiment, found.cases, how=run_method(database(), run_id))
     content = run_content(found, answer(table, found.cases))
     metrics = [(metric.metric, metric.method) for metric in table.metrics]
     return Page(
@@ -72,7 +74,10 @@ def run(run_id: str) -> Page:
         description=f"One run of {found.run.experiment_name}: {found.run.question}",
         path=f"/runs/{run_id}",
         content=content,
-        figures=side_by_side(ratio_figures(content.answer), figures(found.cases, metrics)),
+        figures=(
+            *side_by_side(ratio_figures(content.answer), figures(found.cases, metrics)),
+            *extra_figures(found.cases),
+        ),
         table=case_table(content.cases),
         parameters=("from",),
         query=query_text(**{"from": position}),

@@ -1,26 +1,41 @@
 """`zcdb import`: what other tools printed, into the record.
 
-Reads files, calls the importers, prints.  What the importers understand is
-`zcdb.importers`' business; what is stored is the store's.
+Reads files, calls the importers, hands what they found to the store, prints.
+What the importers understand is `zcdb.importers`' business.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from zcdb.errors import HostError, UsageError
+from zcdb.cli.show import database_option
+from zcdb.errors import UsageError
 
 if TYPE_CHECKING:
     from zcdb.factors import FactorValue
     from zcdb.importers import Reading, Result
+    from zcdb.sources import Source
+    from zcdb.store.sources import StoredSource
 
-BOTH_ENDS = ("nic", "driver", "kernel", "cpu")
+BOTH_ENDS = ("nic", "driver", "kernel", "cpu", "driver_version", "link_speed", "memory", "os")
 """Context that may be given once for both ends."""
+
+END_WORDS = ("sender", "receiver")
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file with what was read in it, and what was stored of it."""
+
+    reading: Reading
+    source: Source
+    stored: StoredSource | None
 
 
 @click.command()
@@ -35,49 +50,98 @@ BOTH_ENDS = ("nic", "driver", "kernel", "cpu")
     help="A condition that the text does not state, as in --factor nic='Intel X710'.",
 )
 @click.option("--command", metavar="COMMAND", help="The command line that printed the text.")
+@click.option(
+    "--environment",
+    "environments",
+    multiple=True,
+    metavar="[END=]FILE",
+    help="What ethtool, lspci, 'ip -j -d link' or 'zcdb probe --json' say about a machine:"
+    " of the sender, or of the END that is named.",
+)
+@database_option
 def import_command(
     files: tuple[str, ...],
     dry_run: bool,
     as_json: bool,
     assignments: tuple[str, ...],
     command: str | None,
+    environments: tuple[str, ...],
+    database: str | None,
 ) -> None:
-    """Read what other tools printed: netperf, iperf, neper, nuttcp, perf, ethtool and more.
+    """Record what other tools printed: netperf, iperf, neper, nuttcp, perf, ethtool and more.
 
     FILE is a file of any of them, or '-' for standard input; one file may hold
-    many results, of several tools, inside a mail or a shell log.  Results go
-    to standard output.  Nothing is guessed: what cannot be read for certain is
-    refused, with the reason.
+    many results, of several tools, inside a mail or a shell log.  The text is
+    kept with its hash, and importing it again changes nothing.  Nothing is
+    guessed: what cannot be read for certain is refused, with the reason.
+
+    A bundle that 'zcdb export' wrote is taken in under its own ids.
 
     \b
     Example:
-        zcdb import --dry-run netperf.txt --factor nic='Myricom Myri-10G'
+        zcdb import netperf.txt --factor nic='Myricom Myri-10G'
     """
     from zcdb.importers import read
+    from zcdb.importers.record import source_of
+    from zcdb.report.bundles import is_bundle
 
-    given = parse_factors(assignments)
-    readings = [read(_bytes_of(name), name, command) for name in files]
-    for reading in readings:
+    given = {**environment_factors(environments), **parse_factors(assignments)}
+    bundles = [name for name in files if name != "-" and is_bundle(Path(name))]
+    if bundles and (given or command):
+        raise UsageError(
+            f"{bundles[0]} is a bundle: it says by itself under which conditions it was measured",
+            hint="Leave --factor, --command and --environment out.",
+        )
+    for name in bundles:
+        _take_bundle(Path(name), database, dry_run=dry_run, as_json=as_json)
+    files = tuple(name for name in files if name not in bundles)
+    if not files:
+        return
+    found = []
+    for name in files:
+        text = _bytes_of(name)
+        reading = read(text, name, command)
         refuse_contradictions(reading, given)
-    if not dry_run:
-        record(readings, given)
-    for reading in readings:
+        found.append((reading, source_of(reading, text, command=command, given=given)))
+    stored = [None] * len(found) if dry_run else _record([source for _, source in found], database)
+    for file in map(_File, *zip(*found, strict=True), stored):
         if as_json:
-            click.echo(json.dumps(describe(reading, given), ensure_ascii=False, allow_nan=False))
+            click.echo(json.dumps(describe(file, given), ensure_ascii=False, allow_nan=False))
         else:
-            click.echo("\n".join(table(reading, given)))
+            click.echo("\n".join(table(file, given)))
 
 
-def record(readings: list[Reading], given: dict[str, FactorValue]) -> NoReturn:
-    """Store what was read.  The seam to the tables of sources, which do not exist yet.
+def _take_bundle(path: Path, database: str | None, *, dry_run: bool, as_json: bool) -> None:
+    """Import a bundle, or only check it, and print what it brought."""
+    from zcdb.report import bundles
+    from zcdb.store.session import opened
 
-    Raises:
-        HostError: always, until they do.
-    """
-    raise HostError(
-        "recording imported results in the database is not built yet",
-        hint="'zcdb import --dry-run' shows what would be recorded.",
-    )
+    if dry_run:
+        checked = bundles.check(path)
+        lines = {member.name: member.lines for member in checked.members if member.lines}
+        if as_json:
+            click.echo(json.dumps({"file": str(path), "bundle": checked.id, "lines": lines}))
+        else:
+            held = ", ".join(f"{n} {name.removesuffix('.ndjson')}" for name, n in lines.items())
+            click.echo(f"{path}: bundle {checked.id}, every hash is right\n  {held}")
+        return
+    with opened(database) as db:
+        taken = bundles.import_bundle(db, path)
+    if as_json:
+        said = {"new": taken.new, "known": taken.known}
+        click.echo(json.dumps({"file": str(path), "bundle": taken.id, **said}))
+        return
+    new = ", ".join(f"{count} {kind}" for kind, count in taken.new.items() if count)
+    click.echo(f"{path}: bundle {taken.id}\n  new: {new or 'nothing'}")
+
+
+def _record(sources: list[Source], database: str | None) -> list[StoredSource | None]:
+    """Store what was read; a file in which nothing was recognised is not kept."""
+    from zcdb.store.session import opened
+    from zcdb.store.sources import add_source
+
+    with opened(database) as db:
+        return [add_source(db, source) if source.entries else None for source in sources]
 
 
 def refuse_contradictions(reading: Reading, given: dict[str, FactorValue]) -> None:
@@ -113,8 +177,6 @@ def parse_factors(assignments: tuple[str, ...]) -> dict[str, FactorValue]:
     Raises:
         UsageError: for a factor that does not exist or a value that it does not take.
     """
-    from zcdb import factors
-
     given: dict[str, FactorValue] = {}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
@@ -122,55 +184,75 @@ def parse_factors(assignments: tuple[str, ...]) -> dict[str, FactorValue]:
             raise UsageError(
                 f"--factor {assignment!r} is not NAME=VALUE", hint="For example: --factor api=send"
             )
-        names = [f"{end}_{name}" for end in ("sender", "receiver")] if name in BOTH_ENDS else [name]
+        names = [f"{end}_{name}" for end in END_WORDS] if name in BOTH_ENDS else [name]
         for each in names:
-            factor = factors.find(each)
-            given[each] = _wanted(each, value) if factor is None else _normal(factor.name, value)
+            given |= _given(each, value)
     return given
 
 
-def _normal(name: str, value: str) -> FactorValue:
+def _given(name: str, value: str) -> dict[str, FactorValue]:
     from zcdb import factors
 
-    factor = factors.FACTORS[name]
-    try:
-        is_number = factor.type == "integer" and value.isdecimal()
-        return factors.normalise(name, int(value) if is_number else value)
-    except ValueError as error:
-        raise UsageError(f"--factor {name}: {error}") from error
-
-
-def _wanted(name: str, value: str) -> FactorValue:
-    """Return the value of a factor that only imports have."""
-    from zcdb import factors, units
-    from zcdb.importers.vocabulary import FACTORS_WANTED
-
-    if name not in FACTORS_WANTED:
+    factor = factors.find(name)
+    if factor is None:
         import difflib
 
-        near = difflib.get_close_matches(name, [*factors.FACTORS, *FACTORS_WANTED], 1)
+        near = difflib.get_close_matches(name, factors.FACTORS, 1)
         hint = f"Did you mean {near[0]}?" if near else "'zcdb schema' lists the factors."
         raise UsageError(f"--factor {name}: there is no such factor", hint=hint)
-    kind = FACTORS_WANTED[name][0]
     try:
-        if kind == "size":
-            return units.parse_size(value)
-        if kind == "rate":
-            return units.parse_rate(value)
-        if kind == "integer":
-            return int(value)
+        return {factor.name: factors.normalise(factor.name, value)}
     except ValueError as error:
         raise UsageError(f"--factor {name}: {error}") from error
-    if kind == "boolean":
-        if value not in ("true", "false"):
-            raise UsageError(f"--factor {name}: {value!r} is not true or false")
-        return value == "true"
-    return value
 
 
-def describe(reading: Reading, given: dict[str, FactorValue]) -> dict[str, Any]:
+def environment_factors(environments: tuple[str, ...]) -> dict[str, FactorValue]:
+    """Return what files about the machines say, as factors of their ends.
+
+    Raises:
+        UsageError: if a file cannot be read, or says nothing about a machine.
+    """
+    from zcdb import factors
+    from zcdb.factors import FACTORS
+
+    given: dict[str, FactorValue] = {}
+    for option in environments:
+        end, equals, name = option.partition("=")
+        if not equals or end not in END_WORDS:
+            end, name = "sender", option
+        facts = _machine(name)
+        if not facts:
+            raise UsageError(
+                f"--environment {name} says nothing about a network card or a machine",
+                hint="Give it the output of 'ethtool -i', 'ethtool -k', 'lspci -nn',"
+                " 'ip -j -d link' or 'zcdb probe --json'.",
+            )
+        for fact, value in facts.items():
+            observed = f"{end}_{fact}"
+            factor = observed if observed in FACTORS else f"{end}.{fact}"
+            given[factor] = factors.normalise(factor, value)
+    return given
+
+
+def _machine(name: str) -> dict[str, FactorValue]:
+    from zcdb.importers import read
+    from zcdb.importers.record import machine_factors, probe_factors
+
+    data = _bytes_of(name)
+    facts = machine_factors(read(data, name).results)
+    if not facts and data.lstrip()[:1] == b"{":
+        try:
+            probe = json.loads(data)
+        except ValueError as error:
+            raise UsageError(f"--environment {name} is not JSON: {error}") from error
+        facts = probe_factors(probe)
+    return facts
+
+
+def describe(file: _File, given: dict[str, FactorValue]) -> dict[str, Any]:
     """Return a file's results and refusals as JSON: the form that programs read."""
-    return {
+    reading = file.reading
+    described: dict[str, Any] = {
         "file": reading.file_name,
         "sha256": reading.sha256,
         "results": [_describe_result(result, given) for result in reading.results],
@@ -184,6 +266,12 @@ def describe(reading: Reading, given: dict[str, FactorValue]) -> dict[str, Any]:
             for refusal in reading.refused
         ],
     }
+    if file.stored is not None:
+        described["source"] = file.stored.id
+        described["is_new"] = file.stored.is_new
+        for result, entry in zip(described["results"], file.stored.entries, strict=True):
+            result["entry"] = entry
+    return described
 
 
 def _describe_result(result: Result, given: dict[str, FactorValue]) -> dict[str, Any]:
@@ -205,8 +293,9 @@ def _describe_result(result: Result, given: dict[str, FactorValue]) -> dict[str,
     }
 
 
-def table(reading: Reading, given: dict[str, FactorValue]) -> list[str]:
-    """Return what a file would give, as lines for people."""
+def table(file: _File, given: dict[str, FactorValue]) -> list[str]:
+    """Return what a file gave, as lines for people."""
+    reading = file.reading
     count, refused = len(reading.results), len(reading.refused)
     lines = [f"{reading.file_name}: {count} result{'s' * (count != 1)}, {refused} refused"]
     for result in reading.results:
@@ -226,6 +315,9 @@ def table(reading: Reading, given: dict[str, FactorValue]) -> list[str]:
     for refusal in reading.refused:
         place = _place(refusal.span.first_line, refusal.span.last_line)
         lines.append(f"  {place}  refused: {refusal.reason}")
+    if file.stored is not None:
+        word = "recorded as" if file.stored.is_new else "is recorded already:"
+        lines.append(f"  {word} source {file.stored.id}")
     return lines
 
 
@@ -238,16 +330,6 @@ def _word(value: FactorValue) -> str:
 
 
 def _value(metric: str, value: float | None) -> str | None:
-    from zcdb import metrics, units
-    from zcdb.importers.vocabulary import wanted_unit
+    from zcdb import metrics
 
-    if value is None:
-        return None
-    if metric in metrics.METRICS:
-        return metrics.format_value(metric, value)
-    unit = wanted_unit(metric)
-    if unit == "s":
-        return units.format_duration(value * 1e9)
-    if unit == "ratio":
-        return units.format_ratio(value)
-    return f"{value:.6g} {unit}"
+    return None if value is None else metrics.format_value(metric, value)

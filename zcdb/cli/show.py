@@ -1,4 +1,4 @@
-"""`zcdb list`, `zcdb show` and `zcdb note`: what the database holds, in the terminal."""
+"""`zcdb show` and `zcdb note`: one thing of the database in the terminal, and remarks."""
 
 from __future__ import annotations
 
@@ -22,61 +22,6 @@ def print_result(result: Any, text: str, as_json: bool) -> None:
 
         text = json.dumps(plain(result), indent=2, ensure_ascii=False) + "\n"
     click.echo(text, nl=False)
-
-
-@click.command("list")
-@click.argument("what", type=click.Choice(["runs", "experiments", "cases"]), default="runs")
-@click.option("--after", metavar="ID", help="Go on after this entry of the list.")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000))
-@click.option("--history", is_flag=True, help="List the founding tables that ship with zcdb.")
-@database_option
-@json_option
-def list_command(
-    what: str,
-    after: str | None,
-    limit: int,
-    history: bool,
-    database: str | None,
-    as_json: bool,
-) -> None:
-    """List runs (newest first), experiments, cases, or the founding tables.
-
-    \b
-    Example:
-        zcdb list experiments
-    """
-    if history:
-        _list_history(as_json)
-        return
-    from zcdb.report import text
-    from zcdb.store import queries
-    from zcdb.store.session import opened
-
-    with opened(database) as db:
-        if what == "runs":
-            runs = queries.run_list(db, after=after, limit=limit)
-            print_result(runs, text.run_list_text(runs), as_json)
-        elif what == "experiments":
-            experiments = queries.experiment_list(db, after=after, limit=limit)
-            print_result(experiments, text.experiment_list_text(experiments), as_json)
-        else:
-            cases = queries.case_list(db, after=after, limit=limit)
-            print_result(cases, text.case_list_text(cases), as_json)
-
-
-def _list_history(as_json: bool) -> None:
-    """Print the shipped historic cells; they need no database."""
-    from pathlib import Path
-
-    import zcdb
-    from zcdb.importers import history
-
-    folder = Path(zcdb.__file__).parent / "shipped_runs" / "history"
-    cells = history.read({path.name: path.read_text() for path in sorted(folder.glob("*.toml"))})
-    if as_json:
-        click.echo(json.dumps(history.as_json(cells), indent=2, ensure_ascii=False))
-    else:
-        click.echo(history.as_text(cells), nl=False)
 
 
 @click.command("show")

@@ -14,6 +14,7 @@ from zcdb.factors import FACTORS
 from zcdb.store import values as blobs
 from zcdb.store.cases import factors_from_json
 from zcdb.store.models import (
+    CaseFactorRow,
     CaseRow,
     EntryRow,
     ExperimentRow,
@@ -39,7 +40,12 @@ from zcdb.store.session import Database
 
 
 def case_list(
-    db: Database, *, after: str | None = None, limit: int = 50, with_published: bool = False
+    db: Database,
+    *,
+    after: str | None = None,
+    limit: int = 50,
+    with_published: bool = False,
+    with_twins: bool = False,
 ) -> CaseList:
     """Return cases, the ones met last first, from the one after case `after` on.
 
@@ -47,6 +53,7 @@ def case_list(
         db: where to read.
         with_published: also those that nobody measured with zcdb: of the founding tables and
             of imported files.
+        with_twins: also those that repeat another case under another name, to test the method.
 
     Raises:
         NotFound: if there is no case `after`.
@@ -67,6 +74,13 @@ def case_list(
         chosen = select(CaseRow, trials, entries).order_by(CaseRow.id.desc()).limit(limit + 1)
         if not with_published:
             chosen = chosen.where(exists().where(TrialRow.case_id == CaseRow.id))
+        if not with_twins:
+            is_twin = exists().where(
+                CaseFactorRow.factor == "twin",
+                CaseFactorRow.case_id == CaseRow.id,
+                CaseFactorRow.number > 0,
+            )
+            chosen = chosen.where(~is_twin)
         if after is not None:
             key = session.scalar(select(CaseRow.id).where(CaseRow.public_id == after))
             if key is None:

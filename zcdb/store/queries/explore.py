@@ -33,6 +33,9 @@ Floats = NDArray[np.float64]
 FEW_CASES = 5000
 """Up to so many cases their figures are asked for by key; above, for all cases at once."""
 
+TWIN = "twin"
+"""Factor of the cases that repeat another one under another name; left out unless asked for."""
+
 PIVOT_LEVELS = 40
 """Rows and columns of a pivot at most; the most frequent values."""
 
@@ -123,6 +126,7 @@ class Exploration:
         constant: factors that they share, where they are not at their default.
         without_figure: matching cases that have no figure of the metric: no place in the pivot
             shows a number for them.
+        twins: cases left out because they are another's twin: they test the method.
     """
 
     total: int
@@ -134,6 +138,7 @@ class Exploration:
     next_after: str | None
     pivot: Pivot | None
     without_figure: int
+    twins: int = 0
 
 
 def explore(db: Database, asked: Asked) -> Exploration:
@@ -144,7 +149,8 @@ def explore(db: Database, asked: Asked) -> Exploration:
     """
     with db.reading() as session:
         index = case_index(db, session)
-        mask = index.mask(asked.filters) & index.containing(asked.words)
+        found = index.mask(asked.filters) & index.containing(asked.words)
+        mask = found & _without_twins(index, asked)
         places = np.flatnonzero(mask)[::-1]
         start = _start(session, db, index, places, asked.after)
         shown = places[start : start + asked.limit]
@@ -163,7 +169,13 @@ def explore(db: Database, asked: Asked) -> Exploration:
             next_after=cases[-1].case_id if start + asked.limit < len(places) and cases else None,
             pivot=None if values is None else _pivot(index, mask, values, asked),
             without_figure=0 if values is None else int(np.isnan(values[mask]).sum()),
+            twins=int(np.count_nonzero(found & ~mask)),
         )
+
+
+def _without_twins(index: CaseIndex, asked: Asked) -> Mask:
+    """Return the cases that are nobody's twin; all of them if twins were asked for."""
+    return index.mask({} if TWIN in asked.filters else {TWIN: (0,)})
 
 
 def _start(
@@ -197,6 +209,8 @@ def _facets(index: CaseIndex, asked: Asked) -> list[Facet]:
     """Return every factor that tells cases apart, with what choosing each value would leave."""
     words = index.containing(asked.words)
     fits = {name: index.fitting(name, values) for name, values in asked.filters.items()}
+    if TWIN not in fits and TWIN in index.columns:
+        fits[TWIN] = index.fitting(TWIN, (0,))
     whole = words.copy()
     for mask in fits.values():
         whole &= mask

@@ -53,7 +53,7 @@ class Member:
 
     Attributes:
         key: of its row; means nothing outside this database.
-        values: of the factors that move within the group, and of those asked for beside them.
+        values: of the factors that move within the group.
     """
 
     key: int
@@ -116,7 +116,6 @@ def groups(
     moving: Collection[str],
     *,
     where: Mapping[str, Collection[FactorValue]] | None = None,
-    beside: Collection[str] = (),
     context: Collection[str] = (),
     limit: int = GROUPS_LIMIT,
 ) -> Groups:
@@ -126,7 +125,6 @@ def groups(
 
     Args:
         where: factor -> values, one of which every case must have.
-        beside: factors whose values come along.
         context: factors that are counted as facets.
     """
     with db.reading() as session:
@@ -135,9 +133,8 @@ def groups(
     places = np.flatnonzero(wanted)
     left_out = set(moving) | {name for name, one in FACTORS.items() if one.follows in moving}
     ranges, hidden = _ranges(_rest(index, places, left_out), places, limit)
-    names = [*moving, *beside]
     found = tuple(
-        tuple(Member(int(index.keys[place]), _values(index, place, names)) for place in group)
+        tuple(Member(int(index.keys[place]), _values(index, place, moving)) for place in group)
         for group in ranges
     )
     everything = np.full(index.size, False)
