@@ -286,7 +286,8 @@ def test_a_qdisc_that_could_not_be_put_back_is_left_alone(world):
 
 def test_an_mtu_that_would_cost_ipv6_addresses_is_refused(world):
     world.run("ip addr add fd00:77::1/64 dev za nodad")
-    before = world.run("ip -o addr show za")
+    # Its own link-local address may still be looking for a duplicate of itself.
+    before = world.run("ip -o addr show za").replace(" tentative", "")
 
     (problems,) = world.python("""
     import json
@@ -300,7 +301,7 @@ def test_an_mtu_that_would_cost_ipv6_addresses_is_refused(world):
         "mtu of za cannot be 1000:"
         " below 1280 the kernel removes the interface's IPv6 addresses for good"
     ]
-    assert world.run("ip -o addr show za") == before
+    assert world.run("ip -o addr show za").replace(" tentative", "") == before
 
 
 def test_a_small_mtu_gives_the_link_local_address_back(world):

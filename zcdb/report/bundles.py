@@ -53,7 +53,7 @@ _PRESENTATION = ("rows", "cols", "m", "after")
 
 _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, struct.error),
-    *(EOFError, KeyError, NotImplementedError, RuntimeError, ValueError),
+    *(EOFError, KeyError, NotImplementedError, OSError, RuntimeError, ValueError),
 )
 """What reading a damaged ZIP file raises."""
 
@@ -287,10 +287,13 @@ def _digest(file: IO[bytes], until: int) -> str:
 
 
 def is_bundle(path: Path) -> bool:
-    """Tell whether a file may be a bundle: whether it begins as ZIP files do."""
+    """Tell whether a file may be a bundle: it begins as ZIP files do, or ends as bundles do."""
     try:
         with path.open("rb") as file:
-            return file.read(len(_MAGIC)) == _MAGIC
+            begins = file.read(len(_MAGIC)) == _MAGIC
+            size_bytes = file.seek(0, 2)
+            file.seek(max(0, size_bytes - _DIGITS - len(_SEAL)))
+            return begins or file.read().startswith(_SEAL)
     except OSError:
         return False  # who reads it as something else says why it cannot
 
@@ -356,7 +359,7 @@ class _Bundle:
         """
         digest, size_bytes = hashlib.sha256(), 0
         try:
-            with self._archive.open(member.name) as file:
+            with _open(self._archive, member.name) as file:
                 while size_bytes <= member.bytes and (chunk := file.read(_CHUNK_BYTES)):
                     digest.update(chunk)
                     size_bytes += len(chunk)
@@ -367,6 +370,14 @@ class _Bundle:
             raise changed(self._path, member.name) from error
         if (size_bytes, digest.hexdigest()) != (member.bytes, member.sha256):
             raise changed(self._path, member.name)
+
+
+def _open(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+    """Open a member, which is compressed in the one way that bundles are."""
+    info = archive.getinfo(name)
+    if info.compress_type != zipfile.ZIP_DEFLATED:
+        raise zipfile.BadZipFile(f"{name} is compressed in another way")
+    return archive.open(info)
 
 
 def changed(path: Path, member: str) -> BundleError:
@@ -409,7 +420,8 @@ def _manifest(path: Path, archive: zipfile.ZipFile) -> bytes:
     if MANIFEST not in archive.namelist() and not archive.comment.startswith(_SEAL):
         raise BundleError(f"{path} is a ZIP file, but not a bundle of zcdb")
     try:
-        return archive.read(MANIFEST)
+        with _open(archive, MANIFEST) as file:
+            return file.read()
     except _DAMAGE as error:
         raise changed(path, MANIFEST) from error
 

@@ -83,6 +83,8 @@ def _link_rate(report: ComparisonReport) -> Iterator[str]:
         return
     full = 0
     for row in judged.rows:
+        if "link_" not in row.baseline.factors_json and "link_" not in row.candidate.factors_json:
+            continue
         rates = [
             rate
             for side, statistic in (

@@ -14,10 +14,10 @@ import zlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from zcdb.ids import canonical_json
@@ -53,6 +53,7 @@ TEXTS = "texts/"
 """Folder of the members that are texts as they came; each is named by its SHA-256."""
 
 _ROWS_AT_ONCE = 500
+_EARLIEST, _LATEST = (moment.replace(tzinfo=UTC) for moment in (datetime.min, datetime.max))
 _LARGEST_IN = 10_000
 """Keys that both databases take in one IN (...)."""
 
@@ -110,6 +111,9 @@ class _Reader:
         self._cases = public_ids(session, CaseRow, chosen.cases)
         self._environments = public_ids(session, EnvironmentRow, chosen.environments)
         self._sources = public_ids(session, SourceRow, chosen.sources)
+        self._recorded = _by_key(
+            session, SourceRow.id, self._sources, SourceRow.kind, SourceRow.recorded_at
+        )
         runs = public_ids(session, RunRow, chosen.runs.keys())
         began = _by_key(session, RunRow.id, runs, RunRow.started_at)
         self._runs = dict(sorted(runs.items(), key=lambda one: (began[one[0]], one[1])))
@@ -133,8 +137,24 @@ class _Reader:
             yield line_of({"id": row.public_id}, facts=row.facts_json)
 
     def cases(self) -> Iterator[bytes]:
-        for row in self._rows(CaseRow, self._cases):
+        for row in self._rows(CaseRow, self._cases_by_first_use()):
             yield line_of({"id": row.public_id}, factors=row.factors_json)
+
+    def _cases_by_first_use(self) -> list[int]:
+        """Return the cases as they came up in trials and sources; lists show the newest first."""
+        never = (_LATEST, "", 0)
+        first: dict[int | None, tuple[datetime, str, int]] = {}
+        for some in batched(sorted(self._cases)):
+            began = select(TrialRow.case_id, func.min(TrialRow.started_at))
+            began = began.where(TrialRow.case_id.in_(some)).group_by(TrialRow.case_id)
+            for key, started_at in self._session.execute(began):
+                first[key] = (started_at, "", 0)
+            told = select(EntryRow.case_id, EntryRow.source_id, EntryRow.position)
+            for row in self._session.execute(told.where(EntryRow.case_id.in_(some))):
+                if row.source_id in self._sources:
+                    use = (*self._source_order(row.source_id), row.position)
+                    first[row.case_id] = min(first.get(row.case_id, never), use)
+        return sorted(self._cases, key=lambda key: (first.get(key, never), self._cases[key]))
 
     def runs(self) -> Iterator[bytes]:
         experiments = public_ids(self._session, ExperimentRow, self._chosen.experiments)
@@ -169,15 +189,11 @@ class _Reader:
 
     def _ordered_sources(self) -> list[int]:
         """Return the keys of the sources: founding tables first, imports as they were recorded."""
-        moments = _by_key(
-            self._session, SourceRow.id, self._sources, SourceRow.kind, SourceRow.recorded_at
-        )
+        return sorted(self._sources, key=self._source_order)
 
-        def order(key: int) -> tuple[str, str]:
-            kind, recorded_at = moments[key]
-            return ("" if kind == "historic" else utc_text(recorded_at) or "", self._sources[key])
-
-        return sorted(self._sources, key=order)
+    def _source_order(self, key: int) -> tuple[datetime, str]:
+        kind, recorded_at = self._recorded[key]
+        return (_EARLIEST if kind == "historic" else recorded_at, self._sources[key])
 
     def entries(self) -> Iterator[bytes]:
         for source in self._ordered_sources():

@@ -116,6 +116,13 @@ def select_matching(
     return _of_cases(session, [int(key) for key in index.keys[mask]])
 
 
+def ids_of(db: Database, kind: str) -> list[str]:
+    """Return the ids of every case, entry or report of a database, in their own order."""
+    ids = {"case": CaseRow.public_id, "entry": EntryRow.public_id, "report": ReportRow.public_id}
+    with db.reading() as session:
+        return sorted(session.scalars(select(ids[kind])))
+
+
 def _of_cases(session: Session, keys: Collection[int], reports: Collection[int] = ()) -> Selection:
     runs: dict[int, set[int]] = defaultdict(set)
     sources: set[int] = set()
