@@ -268,6 +268,17 @@ def test_ten_and_ten_that_give_thirty_are_found_with_their_interaction(
     assert effects.level == pytest.approx(1 - 0.05 / 5)
 
 
+@pytest.mark.parametrize("noise", [0.02, 0.05, 0.1, 0.2])
+def test_an_effects_p_value_and_interval_are_adjusted_alike(
+    noise: float, sqlite_db: Database
+) -> None:
+    (effects,) = jones(sqlite_db, noise).effects
+
+    for row in effects.rows:
+        assert (row.p_value < 0.05) == (not row.low <= 0 <= row.high)
+        assert row.p_value <= 1
+
+
 def test_effects_stand_in_text_markdown_json_and_on_the_page(sqlite_db: Database) -> None:
     table = jones(sqlite_db)
 

@@ -15,7 +15,7 @@ from typing import Literal
 
 from zcdb import factors as registry
 from zcdb.factors import ABSENT, FACTORS, FactorValue, display
-from zcdb.stats.factorial import FACTOR_LIMIT, Effect, FactorialEffects, OnOff, factorial_effects
+from zcdb.stats.factorial import FACTOR_LIMIT, Effect, OnOff, factorial_effects
 from zcdb.store.results import RunCase
 
 Kind = Literal["alone", "together", "main"]
@@ -44,8 +44,9 @@ class EffectRow:
             what its members and smaller groups add; "main": on - off, over all settings of the
             others.
         names: the axes concerned.
-        estimate, low, high: in the metric's unit; the interval is adjusted for all effects of
-            the run, None where fewer than three blocks measured every cell.
+        estimate, low, high, p_value: in the metric's unit; interval and p are adjusted
+            (Bonferroni) for all effects of the run, None where fewer than three blocks measured
+            every cell.
         share: estimate ÷ base.
     """
 
@@ -101,9 +102,10 @@ def effect_tables(
     effects = sum(2 ** len(d.axes) - 1 + len(d.axes) for d in designs) * len(metrics)
     if not effects:
         return ()
-    adjusted = 1 - (1 - level) / effects
     tables = [
-        _table(design, metric, method, adjusted) for metric, method in metrics for design in designs
+        _table(design, metric, method, level, effects)
+        for metric, method in metrics
+        for design in designs
     ]
     return tuple(table for table in tables if table is not None)
 
@@ -205,17 +207,21 @@ def _state(values: Mapping[str, FactorValue], axis: OnOffAxis) -> bool | None:
     return None
 
 
-def _table(design: _Design, metric: str, method: str, level: float) -> EffectTable | None:
+def _table(
+    design: _Design, metric: str, method: str, level: float, family: int
+) -> EffectTable | None:
+    """Return the effects of one design; `family` is the number of effects judged together."""
     cells = _complete_blocks(design.cells, metric, method)
     if cells is None:
         return None
-    found = factorial_effects(cells, level=level)
+    level_of_one = 1 - (1 - level) / family
+    found = factorial_effects(cells, level=level_of_one)
     if found.base == 0:
         return None
     rows = [
-        *(_row("alone", effect, found) for effect in found.alone),
-        *(_row("together", effect, found) for effect in found.interactions),
-        *(_row("main", effect, found) for effect in found.main),
+        *(_row("alone", effect, found.base, family) for effect in found.alone),
+        *(_row("together", effect, found.base, family) for effect in found.interactions),
+        *(_row("main", effect, found.base, family) for effect in found.main),
     ]
     added = [*found.alone, *found.interactions]
     return EffectTable(
@@ -226,7 +232,7 @@ def _table(design: _Design, metric: str, method: str, level: float) -> EffectTab
         base=found.base,
         all_on=sum(effect.estimate for effect in added),
         blocks=len(cells[frozenset()]),
-        level=level,
+        level=level_of_one,
         rows=tuple(rows),
     )
 
@@ -248,13 +254,13 @@ def _complete_blocks(
     return {on: [value for at in whole if (value := kept[on][at]) is not None] for on in kept}
 
 
-def _row(kind: Kind, effect: Effect, found: FactorialEffects) -> EffectRow:
+def _row(kind: Kind, effect: Effect, base: float, family: int) -> EffectRow:
     return EffectRow(
         kind=kind,
         names=effect.factors,
         estimate=effect.estimate,
         low=effect.low,
         high=effect.high,
-        p_value=effect.p_value,
-        share=effect.estimate / found.base,
+        p_value=None if effect.p_value is None else min(1.0, effect.p_value * family),
+        share=effect.estimate / base,
     )
