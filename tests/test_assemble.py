@@ -164,6 +164,12 @@ def test_an_end_that_missed_an_edge_is_paired_with_the_nearest_one():
             {},
             "fewer-passes-than-declared",
         ),
+        # Files of 10 ms each, in samples of 100 ms.
+        (
+            {"api": "sendfile", "working_set": "files=3;mean_size=10240000;passes=1"},
+            {},
+            "sampling-alias",
+        ),
     ],
 )
 def test_what_to_know_beside_the_numbers_is_flagged(factors, changes, code):

@@ -220,9 +220,10 @@ def test_an_agent_that_is_gone_at_the_end_leaves_that_open(two_machines, agents)
     two_machines.open()
     agents["facts"] = AgentError("the agent ended")
 
-    assert two_machines.final_readings()["environment_changed"] == [
-        "not looked at: the agent ended"
-    ]
+    told = two_machines.final_readings()
+
+    assert told["environment_changed"] is None
+    assert told["final_readings_reason"] == "the agent ended"
 
 
 def test_leftovers_of_killed_runs_are_undone_first_and_told(agents):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from zcdb import factors, metrics
 from zcdb.factors import UNSTATED, FactorValue
+from zcdb.report.naming import SPEAKING, in_sentence, level_words
 
 
 def factor_label(name: str) -> str:
@@ -22,13 +23,12 @@ def level(name: str, filled: Mapping[str, FactorValue]) -> str:
 def case_label(case: Mapping[str, FactorValue], names: Sequence[str]) -> str:
     """Return a case's name among others that differ in `names`: "sendfile · 64 KiB"."""
     filled = factors.with_defaults(case)
-    parts = []
-    for name in names:
-        text = level(name, filled)
-        known = factors.find(name)
-        is_bare = known is None or known.type not in ("choice", "size", "text")
-        parts.append(f"{factor_label(name)} {text}" if is_bare else text)
-    return " · ".join(parts)
+    return " · ".join(
+        level_words(name, filled[name], speaking=(*SPEAKING, "message_size"))
+        if name in filled
+        else f"{in_sentence(factor_label(name))} default"
+        for name in names
+    )
 
 
 def naming_factors(cases: Iterable[Mapping[str, FactorValue]]) -> list[str]:
@@ -48,7 +48,9 @@ def metric_phrase(name: str, method: str = "") -> str:
     known = metrics.METRICS.get(name)
     label = metric_label(name)
     if known and known.end:
-        label = f"{label.rpartition(',')[0]} of the {known.end}"
+        # Of an exchange the ends are called client and server.
+        label, _, end = label.rpartition(", ")
+        label = f"{label} of the {end}"
     if not label[1:2].isupper():
         label = label[:1].lower() + label[1:]
     return f"{label} by {method}" if method else label

@@ -41,10 +41,21 @@ TRIAL_FLAGS: dict[str, str] = {
     "headers-included": "Bytes were counted at the interface: packet headers and whatever else"
     " came through are in them.",
     "throttled": "A core was throttled for its heat during the window: it ran slower than before.",
+    "sampling-alias": "Samples are too short for the rhythm in which bytes came: a period in them"
+    " may be that of the sampling. Figures of the whole window are not affected.",
     "link-limited": "The link carried its rate: compare what it cost, the throughput says nothing"
     " about the case.",
 }
 """Raised by a trial of zcdb's own."""
+
+RUN_FLAGS: dict[str, str] = {
+    "environment-changed": "The machine was not the same before and after the run: trials may have"
+    " been measured on either.",
+    "environment-unchecked": "Whether the machine was the same after the run could not be looked"
+    " at.",
+    "settings-not-restored": "A setting that the run changed could not be put back.",
+}
+"""Of a run as a whole, from its readings."""
 
 IMPORT_FLAGS: dict[str, str] = {
     "measured-at-sender": "The tool printed only the sender's own figure: what was handed to the"
@@ -126,7 +137,7 @@ SOURCE_FLAGS: dict[str, str] = {
 }
 """Beside figures of published documents."""
 
-FLAGS: dict[str, str] = {**TRIAL_FLAGS, **IMPORT_FLAGS, **SOURCE_FLAGS}
+FLAGS: dict[str, str] = {**TRIAL_FLAGS, **RUN_FLAGS, **IMPORT_FLAGS, **SOURCE_FLAGS}
 """Code -> sentence, of every flag there is."""
 
 

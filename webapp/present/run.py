@@ -6,9 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zcdb.factors import FactorValue
+from zcdb.flags import sentence
 from zcdb.ids import Json
+from zcdb.report.run_flags import run_flags
 from zcdb.report.twins import is_twin, real_cases
-from zcdb.store.results import Erratum, Facts, PlanPlace, RunCase, RunLine, RunPage, TrialLine
+from zcdb.store.results import (
+    Erratum,
+    Facts,
+    FlagLine,
+    PlanPlace,
+    RunCase,
+    RunLine,
+    RunPage,
+    TrialLine,
+)
 from zcdb.webapp.charts.comparison import CaseValues, comparison
 from zcdb.webapp.charts.figure import Figure
 from zcdb.webapp.labels import case_label, naming_factors
@@ -75,6 +86,7 @@ class RunContent:
     """All that a run's page says.
 
     Attributes:
+        flags: of the run as a whole.
         reasons: why repetitions are missing, each with how often.
         settings: the experiment file with every default filled in.
     """
@@ -83,6 +95,7 @@ class RunContent:
     seed: int
     answer: Answer
     cases: tuple[CaseRow, ...]
+    flags: tuple[FlagLine, ...]
     reasons: tuple[tuple[str, int], ...]
     plan: tuple[PlaceRow, ...]
     next_position: int | None
@@ -131,12 +144,19 @@ def run_content(page: RunPage, answer: Answer) -> RunContent:
         seed=page.seed,
         answer=answer,
         cases=cases,
+        flags=_flags(page.readings),
         reasons=_reasons(page.plan),
         plan=tuple(_place_row(place, names, waits) for place in page.plan),
         next_position=page.next_position,
         hosts=host_refs(page.environments),
         readings=tuple(Reading(groups(reading)) for reading in page.readings),
         settings=groups(_settings(page.experiment.resolved)),
+    )
+
+
+def _flags(readings: Sequence[Facts]) -> tuple[FlagLine, ...]:
+    return tuple(
+        FlagLine(flag.code, sentence(flag.code), flag.detail) for flag in run_flags(readings)
     )
 
 

@@ -32,6 +32,7 @@ from zcdb.webapp.present.trial_counters import (
     limiter_content,
     proof_content,
 )
+from zcdb.webapp.present.trial_tool import ToolContent, tool_content
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +50,11 @@ class TrialContent:
 
     Attributes:
         headline: throughput and the service demand of both ends; where the link's rate was
-            the limit, service demand first.
+            the limit, service demand first; of an exchange what is known of transactions.
         zero_copy: what is known about copying; None for trials that did not look at it, for
             which `proof` has all there is, in a sentence.
         limiter: None for trials that did not look for it.
+        tool: None for trials of zcdb's own loops.
         hardware_reason: why there are no hardware counters.
         samples: column -> one value a sample; None if no window was reached.
     """
@@ -81,6 +83,7 @@ class TrialContent:
     proof: str
     zero_copy: ProofContent | None
     limiter: LimiterContent | None
+    tool: ToolContent | None
     counters: tuple[CounterTable, ...]
     hardware_reason: str | None
     cpu: tuple[CpuRow, ...]
@@ -126,6 +129,7 @@ def trial_content(page: TrialPage) -> TrialContent:
         proof=_proof(str(page.factors.get("api", "")), copied),
         zero_copy=proof_content(page.counts),
         limiter=limiter,
+        tool=tool_content(page.counts),
         counters=counter_tables(page.counts),
         hardware_reason=hardware_reason(page.counts),
         cpu=cpu_rows(estimates),
@@ -141,7 +145,18 @@ def trial_content(page: TrialPage) -> TrialContent:
     )
 
 
+EXCHANGE_HEADLINE = (
+    ("transaction_rate", ""),
+    ("latency_p50", ""),
+    ("latency_p99", ""),
+    ("transaction_demand_client", HEADLINE_CPU_METHOD),
+    ("transaction_demand_server", HEADLINE_CPU_METHOD),
+)
+
+
 def _headline(estimates: list[Estimate], *, is_link_limited: bool) -> tuple[Estimate, ...]:
+    if find(estimates, "transaction_rate").mean is not None:
+        return tuple(find(estimates, metric, method) for metric, method in EXCHANGE_HEADLINE)
     throughput = find(estimates, "throughput")
     demand = (
         find(estimates, "service_demand_sender", HEADLINE_CPU_METHOD),

@@ -299,6 +299,7 @@ SIGNALS = (
     ("Waiting for the receive window", "rwnd_share"),
     ("Waiting for the send buffer", "sndbuf_share"),
     ("TCP short of memory", "memory_share"),
+    ("Memory bandwidth read by copying", "memory_read_share"),
 )
 
 

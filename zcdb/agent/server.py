@@ -23,34 +23,29 @@ from zcdb.agent.settings import AgentSettings
 from zcdb.agent.tool_ops import ToolOperations
 from zcdb.engine import apis, window
 from zcdb.engine.endpoint import (
-    Endpoint,
     ReceiverOptions,
     SenderOptions,
     start_receiver,
     start_sender,
 )
 from zcdb.engine.soak import Soakers, SoakOptions
-from zcdb.errors import AgentError, EngineError, ZcdbError
+from zcdb.errors import AgentError, ZcdbError
 from zcdb.host import cgroups, facts, links
 from zcdb.host.lock import HostLock
 from zcdb.ids import Json
 from zcdb.records import End
-from zcdb.tools.end import AbsentEnd, ToolEnd
 
 STOP_TIMEOUT_S = 8.0
 READ_BYTES = 1 << 16
-
-
-AnyEnd = Endpoint | ToolEnd | AbsentEnd
 
 
 class Agent(ToolOperations):
     """The state of one agent and its operations (`op_...`), one a request."""
 
     def __init__(self, is_abandoned: Callable[[], bool]) -> None:
+        super().__init__()
         self._is_abandoned = is_abandoned
         self.silence_limit_s: float | None = None
-        self._endpoints: dict[End, AnyEnd] = {}
         self._soakers: Soakers | None = None
         self._groups: cgroups.CpuGroups | None = None
         self._lock: HostLock | None = None
@@ -70,8 +65,7 @@ class Agent(ToolOperations):
 
     def close(self) -> None:
         """Stop everything and give back what was changed.  Idempotent."""
-        for end in list(self._endpoints):
-            self._endpoints.pop(end).kill()
+        self._ends.kill()
         if self._soakers is not None:
             self._soakers.stop()
             self._soakers = None
@@ -212,40 +206,29 @@ class Agent(ToolOperations):
     def op_start_receiver(self, options: Mapping[str, Any]) -> Json:
         """Start a receiver: it listens and is ready when this returns."""
         endpoint = start_receiver(ReceiverOptions.from_dict(options))
-        self._keep("receiver", endpoint)
+        self._ends.keep("receiver", endpoint)
         return {"ports": endpoint.ports, "effective": endpoint.effective}
 
     def op_start_sender(self, options: Mapping[str, Any]) -> Json:
         """Start a sender: it is connected and waits when this returns."""
         endpoint = start_sender(SenderOptions.from_dict(options))
-        self._keep("sender", endpoint)
+        self._ends.keep("sender", endpoint)
         return {"effective": endpoint.effective}
-
-    def _keep(self, end: End, endpoint: AnyEnd) -> None:
-        old = self._endpoints.pop(end, None)
-        if old is not None:
-            old.kill()
-        self._endpoints[end] = endpoint
-
-    def _endpoint(self, end: End) -> AnyEnd:
-        if end not in self._endpoints:
-            raise EngineError(f"no {end} was started on this host")
-        return self._endpoints[end]
 
     def op_go(self, end: End) -> Json:
         """Let an endpoint move bytes."""
-        self._endpoint(end).go()
+        self._ends.get(end).go()
         return {}
 
     def op_state(self, end: End) -> Json:
         """Return an endpoint's counters and effective values as they stand now."""
-        endpoint = self._endpoint(end)
+        endpoint = self._ends.get(end)
         return {"reading": dict(endpoint.reading()), "effective": endpoint.effective}
 
     def op_stop(self, end: End) -> Json:
         """Stop an endpoint and return its totals."""
-        result = self._endpoint(end).stop(STOP_TIMEOUT_S)
-        del self._endpoints[end]
+        result = self._ends.get(end).stop(STOP_TIMEOUT_S)
+        self._ends.forget(end)
         return {
             "totals": dict(result.totals),
             "errors": list(result.errors),
@@ -255,8 +238,7 @@ class Agent(ToolOperations):
 
     def op_kill(self) -> Json:
         """End all endpoints at once, after a trial that failed."""
-        for end in list(self._endpoints):
-            self._endpoints.pop(end).kill()
+        self._ends.kill()
         self._settings.check_health()
         return {}
 
@@ -287,7 +269,7 @@ class Agent(ToolOperations):
             time.sleep(max(0, start_at_ns - time.monotonic_ns()) / 10**9)
         sources = window.Sources(
             soakers=self._soakers if is_host_read else None,
-            ends={end: endpoint.reading for end, endpoint in self._endpoints.items()},
+            ends=self._ends.readers(),
             cgroups=self._groups if is_host_read else None,
             is_host_read=is_host_read,
             interfaces=tuple(interfaces),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from zcdb.agent.ends import HeldEnds
 from zcdb.engine.tcpinfo import sum_totals
 from zcdb.errors import EngineError
 from zcdb.ids import Json
@@ -13,17 +14,12 @@ from zcdb.tools.end import AbsentEnd, ToolEnd
 from zcdb.tools.model import ToolOptions
 from zcdb.tools.registry import missing_here, start, unsupported_reason
 
-if TYPE_CHECKING:
-    from zcdb.engine.endpoint import Endpoint
-
 
 class ToolOperations:
     """Start and stop a tool; everything in between is what any endpoint does."""
 
-    _endpoints: dict[End, Endpoint | ToolEnd | AbsentEnd]
-
-    def _keep(self, end: End, endpoint: Endpoint | ToolEnd | AbsentEnd) -> None:
-        raise NotImplementedError
+    def __init__(self) -> None:
+        self._ends = HeldEnds()
 
     def op_tool_unsupported(self, end: End, factors: Mapping[str, Any]) -> Json:
         """Return why a tool cannot run a case, or an end of it not on this machine, or None."""
@@ -33,7 +29,7 @@ class ToolOperations:
         """Start a tool: a server listens, a client waits for `go`, when this returns."""
         asked = ToolOptions.from_dict(options)
         endpoint = start(asked, sum_totals)
-        self._keep(asked.end, endpoint)
+        self._ends.keep(asked.end, endpoint)
         return {
             "ports": endpoint.ports,
             "effective": endpoint.effective,
@@ -42,11 +38,11 @@ class ToolOperations:
 
     def op_stop_tool(self, end: End) -> Json:
         """Stop a tool, or wait for its own end, and return its totals and what it printed."""
-        endpoint = self._endpoints.get(end)
+        endpoint = self._ends.get(end)
         if not isinstance(endpoint, ToolEnd | AbsentEnd):
             raise EngineError(f"no tool was started as the {end} on this host")
         ending = endpoint.stop()
-        del self._endpoints[end]
+        self._ends.forget(end)
         return {
             "totals": dict(ending.totals),
             "errors": ending.errors,

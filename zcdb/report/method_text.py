@@ -14,6 +14,7 @@ from zcdb.factors import FACTORS, FactorValue, display
 from zcdb.metrics import METRICS, format_value
 from zcdb.report.crossing import CrossoverAnswer
 from zcdb.report.effects import EffectRow, EffectTable
+from zcdb.report.naming import in_sentence, level_words
 from zcdb.report.order import PatternRemark
 from zcdb.report.table import Detectable, Stopping, VerdictTable
 from zcdb.report.twins import TwinCheck
@@ -24,18 +25,10 @@ EFFECT_NAME_COLUMNS = 38
 
 def factor_text(factors: Mapping[str, FactorValue], names: Iterable[str]) -> str:
     """Return some factors of a case for people: `"sendfile, message size 64 KiB"`."""
-    parts = []
-    for name in names:
-        if name in factors:
-            # An API speaks for itself; a size or a number does not.
-            label = "" if name == "api" else f"{in_sentence(FACTORS[name].label)} "
-            parts.append(label + display(name, factors[name]))
-    return ", ".join(parts)
-
-
-def in_sentence(label: str) -> str:
-    """Return a label as it stands inside a sentence: names like TCP_CORK keep their case."""
-    return label if label[1:2].isupper() else label[0].lower() + label[1:]
+    # An API speaks for itself; a size or a number does not.
+    return ", ".join(
+        level_words(name, factors[name], speaking=("api",)) for name in names if name in factors
+    )
 
 
 def metric_text(name: str, method: str) -> str:

@@ -8,6 +8,30 @@ from zcdb.factors import ABSENT, FACTORS, UNSTATED, FactorValue, display, find
 
 _ENDS = ("sender_", "receiver_")
 
+SPEAKING = ("api", "link", "rx_api", "test", "tool")
+"""Factors whose values say by themselves what they are a value of."""
+
+NOTHING = "none"
+"""What `display` makes of a value that takes something away."""
+
+
+def level_words(name: str, value: FactorValue, speaking: Iterable[str] = SPEAKING) -> str:
+    """Return a factor and its value: "sendfile", "message size 64 KiB", "no pinning".
+
+    Args:
+        name: a factor's, or without its end where both ends have the value.
+        speaking: factors that are left unnamed.
+    """
+    known = find(name) or find(f"sender_{name}")
+    shown = display(name if name in FACTORS else f"sender_{name}", value)
+    if name in speaking and shown != NOTHING:
+        return shown
+    label = known.label if known else name
+    if name not in FACTORS:
+        label = label.replace(" (sender)", "")
+    label = in_sentence(label)
+    return f"no {label}" if shown == NOTHING else f"{label} {shown}"
+
 
 def told_factors(
     factors: Mapping[str, FactorValue], names: Iterable[str]
@@ -36,20 +60,10 @@ def told_factors(
 
 def told_text(factors: Mapping[str, FactorValue], names: Iterable[str]) -> str:
     """Return a case's name among others that differ in `names`: "sendfile, message size 64 KiB"."""
-    parts = []
-    for name, value in told_factors(factors, names):
-        known = find(name) or find(f"sender_{name}")
-        shown = display(name if name in FACTORS else f"sender_{name}", value)
-        label = known.label.replace(" (sender)", "") if known and name not in FACTORS else None
-        if name in ("api", "tool", "link", "test"):
-            parts.append(shown)
-        else:
-            label = label or (known.label if known else name)
-            parts.append(f"{_in_sentence(label)} {shown}")
-    return ", ".join(parts)
+    return ", ".join(level_words(name, value) for name, value in told_factors(factors, names))
 
 
-def _in_sentence(label: str) -> str:
+def in_sentence(label: str) -> str:
     """Return a label as it stands inside a sentence: names like TCP_CORK keep their case."""
     return label if label[1:2].isupper() else label[:1].lower() + label[1:]
 

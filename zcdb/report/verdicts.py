@@ -24,6 +24,7 @@ from zcdb.report.crossing import CrossoverAnswer, crossover_answer
 from zcdb.report.effects import effect_tables
 from zcdb.report.order import patterns, torn_pairs
 from zcdb.report.render import render_markdown, render_text, to_json
+from zcdb.report.run_flags import flag_text, run_flags
 from zcdb.report.table import (
     CaseRemark,
     CaseValue,
@@ -209,6 +210,7 @@ def _warnings(shown: Sequence[_Metric], how: RunMethod) -> Iterator[str]:
             f"{apart} of {all_pairs} pairs were measured more than an hour apart: what changed on"
             " the machine meanwhile is in their difference, not only what they compare."
         )
+    yield from map(flag_text, run_flags(how.readings))
     boots = {boot for reading in how.readings for boot in cast(Any, reading.get("boots") or ())}
     if how.places and len(boots) < 2:
         yield (

@@ -24,6 +24,8 @@ from zcdb.runner.counter_metrics import PER_PAYLOAD, end_metrics, path_metrics
 from zcdb.runner.counters import EndCounters, end_counts, growth, host_counts, sample_columns
 from zcdb.runner.cpu_metrics import cpu_values, exchange_values
 from zcdb.runner.execute import Measured
+from zcdb.runner.memory import Memory
+from zcdb.runner.rhythm import sampling_alias
 from zcdb.runner.signals import signals
 
 PERTURBATION_LIMIT = 0.02
@@ -40,6 +42,7 @@ class Observed:
         cpus: each end's CPUs; None where it was not pinned.
         started: each end's effective values and how they differ from what was asked for.
         ended: each end's totals, errors and verification.
+        memory: bandwidth of the sender's host; None where it was not measured.
     """
 
     factors: Factors
@@ -52,6 +55,7 @@ class Observed:
     shares_core: bool
     started: Mapping[End, Mapping[str, Any]]
     ended: Mapping[End, Mapping[str, Any]]
+    memory: Memory | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,15 @@ def measured(observed: Observed) -> Measured:
     edges = _aligned(observed.edges)
     window = _window(observed, edges)
     proven = _proof(observed, window)
-    limited = limiter.identify(signals(observed.factors, window.counters, window.accounts))
+    limited = limiter.identify(
+        signals(
+            observed.factors,
+            window.counters,
+            window.accounts,
+            observed.memory,
+            is_copied=proven.label == "copied",
+        )
+    )
     return Measured(
         window_ns=window.counters["receiver"].window_ns,
         counts={
@@ -247,6 +259,7 @@ def _flags(
     if limited.name == "link rate":
         flags.append(Flag("link-limited", limited.rule))
     flags += _throttled(window)
+    flags += _aliased(observed, window)
     if sender["retransmits"]:
         flags.append(Flag("retransmits", f"{sender['retransmits']} segments"))
     differences = [text for end in ENDS for text in observed.started[end]["differences"]]
@@ -266,6 +279,14 @@ def _throttled(window: _Window) -> list[Flag]:
     details = [window.counters[end].host_details for end in ENDS]
     counts = [found.throttles() or 0 for found in details if found is not None]
     return [Flag("throttled", f"{max(counts)} times")] if any(counts) else []
+
+
+def _aliased(observed: Observed, window: _Window) -> list[Flag]:
+    edges, sender = window.edges["sender"], window.counters["sender"].own
+    sample_ns = (edges[-1].at_ns - edges[0].at_ns) / (len(edges) - 1)
+    rate_bps = units.throughput_bps(sender["payload_bytes"], sender["at_ns"])
+    risk = sampling_alias(observed.factors, rate_bps, sample_ns)
+    return [Flag("sampling-alias", risk)] if risk else []
 
 
 def _unique(accounts: Mapping[End, books.Books]) -> list[Flag]:

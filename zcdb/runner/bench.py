@@ -23,6 +23,7 @@ from zcdb.runner import assemble, preflight, tool_ends
 from zcdb.runner.cpus import Placement, place
 from zcdb.runner.execute import Measured, Timing
 from zcdb.runner.hosts import Connected, Host, LinkForm, Starter
+from zcdb.runner.memory import Memory
 from zcdb.runner.settings import CaseSettings, Held
 from zcdb.runner.traffic import Started, Traffic
 from zcdb.runner.windows import Window, agents_of, host_readers, read_window
@@ -219,15 +220,19 @@ class LinkBench:
         """Return what only the end of a run tells.  Puts the settings back.
 
         Returns:
-            environment_changed: a sentence for each fact of a host that is not as it was;
+            environment_changed: a sentence for each fact of a host that is not as it was; None
+            with `final_readings_reason` where that could not be looked at;
             settings_not_restored: one for each setting that is not.
         """
+        changed: Json = None
+        reason: dict[str, Json] = {}
         try:
             self._settings.restore()
-            changed: Json = self._changes()
+            changed = self._changes()
         except ZcdbError as error:
-            changed = [f"not looked at: {error.message}"]
+            reason = {"final_readings_reason": error.message}
         return {
+            **reason,
             "environment_changed": changed,
             "settings_not_restored": list(self._settings.not_restored),
         }
@@ -314,6 +319,7 @@ class LinkBench:
                 shares_core=placement.shares_core,
                 started=started,
                 ended=ended,
+                memory=Memory.of(self._hosts["sender"].readings),
             )
         )
         measured = tool_ends.finished(measured, filled, started, ended)

@@ -41,6 +41,7 @@ class Signals:
         sender_cpu_share, receiver_cpu_share: how busy the end's busiest CPU was.
         rwnd_share, sndbuf_share: TCP waited for the receiver's window, for its send buffer.
         memory_share: TCP was short of memory (its memory pressure).
+        memory_read_share: of the memory bandwidth that copying took to read its source.
     """
 
     link_share: float | None = None
@@ -50,6 +51,7 @@ class Signals:
     rwnd_share: float | None = None
     sndbuf_share: float | None = None
     memory_share: float | None = None
+    memory_read_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ def _candidates(signals: Signals) -> Sequence[Candidate]:
     return [
         ("link rate", signals.link_share, lambda share: _link_rule(share, signals.link_rate_bps)),
         ("memory", signals.memory_share, _memory_rule),
+        ("memory", signals.memory_read_share, _memory_read_rule),
         *cpus,
         ("receive window", signals.rwnd_share, _rwnd_rule),
         ("send buffer", signals.sndbuf_share, _sndbuf_rule),
@@ -111,6 +114,13 @@ def _cpu_rule(end: str) -> Callable[[float], str]:
 
 def _memory_rule(share: float) -> str:
     return f"TCP was under memory pressure for {_percent(share)} of the window"
+
+
+def _memory_read_rule(share: float) -> str:
+    return (
+        f"reading what was copied took {_percent(share)} of the memory bandwidth that the"
+        " sender's CPUs have"
+    )
 
 
 def _rwnd_rule(share: float) -> str:

@@ -11,14 +11,25 @@ from zcdb.factors import Factors
 from zcdb.records import End
 from zcdb.runner.counters import EndCounters
 from zcdb.runner.limiter import Signals, link_share
+from zcdb.runner.memory import Memory, read_share
 
 MS_NS = 10**6
 
 
 def signals(
-    factors: Factors, counters: Mapping[End, EndCounters], accounts: Mapping[End, Books]
+    factors: Factors,
+    counters: Mapping[End, EndCounters],
+    accounts: Mapping[End, Books],
+    memory: Memory | None = None,
+    *,
+    is_copied: bool = False,
 ) -> Signals:
-    """Return for which share of the window each possible limiter was at work."""
+    """Return for which share of the window each possible limiter was at work.
+
+    Args:
+        memory: of the sender's host; None where its bandwidth was not measured.
+        is_copied: the sender's CPUs copied the payload, as its proof says.
+    """
     sender = counters["sender"]
     rate_bps = rate_limit_bps(factors, sender)
     rates = _rates_bps(counters["receiver"].edges, sender.edges)
@@ -34,6 +45,15 @@ def signals(
         rwnd_share=sender.share_of_window("tcp_rwnd_limited_us"),
         sndbuf_share=sender.share_of_window("tcp_sndbuf_limited_us"),
         memory_share=_memory_share(counters.values()),
+        memory_read_share=read_share(
+            memory,
+            factors,
+            sender.own["payload_bytes"] if is_copied else 0,
+            sender.own["at_ns"],
+            sum(book.end == "sender" for book in accounts["sender"].cpus)
+            or accounts["sender"].cpu_count
+            or 0,
+        ),
     )
 
 
