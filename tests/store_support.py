@@ -403,7 +403,7 @@ class StatementCount:
 
     def _count(self, _connection: object, _cursor: object, statement: str, *_: object) -> None:
         # Transaction control and settings are no statements of a page.
-        if not statement.startswith(("BEGIN", "PRAGMA")):
+        if not statement.startswith(("BEGIN", "PRAGMA", "SET", "SELECT pg_current_snapshot")):
             self.statements.append(statement)
 
     def __len__(self) -> int:

@@ -122,6 +122,34 @@ def test_sources_keep_the_summaries_of_runs_on_the_way_up_and_down(database_url:
         assert sum(len(page.entries) for page in queries.history_pages(db)) == 167
 
 
+def test_the_index_of_summaries_comes_and_goes_with_its_rows_in_place(database_url: str) -> None:
+    demo_database(database_url)
+
+    def state(connection: Connection) -> tuple[list[list[str | None]], list[tuple[Any, ...]]]:
+        indexes = inspect(connection).get_indexes("summaries")
+        return [index["column_names"] for index in indexes], _summary(connection, "n", "mean")
+
+    with migration_engine(resolve_url(database_url)) as engine:
+        steps = (
+            lambda: None,
+            lambda: migrate.downgrade(engine, "0002"),
+            lambda: migrate.upgrade(engine),
+        )
+        seen = []
+        for step in steps:
+            step()
+            with engine.connect() as connection:
+                seen.append(state(connection))
+
+    assert [indexes for indexes, _ in seen] == [
+        [["metric", "method", "case_id"]],
+        [],
+        [["metric", "method", "case_id"]],
+    ]
+    assert len(seen[0][1]) > 100
+    assert seen[0][1] == seen[1][1] == seen[2][1]
+
+
 def test_opening_upgrades_a_database_that_is_behind(database_url: str) -> None:
     url = resolve_url(database_url)
     upgrade(url)

@@ -489,13 +489,21 @@ def _judged_row(
 ) -> Row:
     if math.isnan(judged.ratio[index]):
         return _row(pair, key, _comparison(pair, key), None)
-    comparison = judged.comparison(index)
     verdict = judged.verdict(index)
     is_open = verdict.word == "undecided" and METRICS[key[0]].better != "neither"
     if is_shown and is_open and verdict.low is not None:
+        comparison = judged.comparison(index)
         needed = repetitions_to_decide(comparison, question.matters, verdict.level)
         verdict = replace(verdict, repetitions_needed=needed)
-    return _row(pair, key, comparison, verdict)
+    return Row(
+        pair.baseline,
+        pair.candidate,
+        pair.baseline.statistics.get(key),
+        pair.candidate.statistics.get(key),
+        "welch",
+        verdict,
+        "",
+    )
 
 
 def _summary(side: Side, key: Key) -> tuple[float, float, float]:

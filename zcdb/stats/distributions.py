@@ -13,6 +13,11 @@ from statistics import NormalDist
 
 _NORMAL = NormalDist()
 _TINY = 1e-300
+_TAIL_OF_NORMAL = 1e-12
+"""Below it 1 - outside / 2 has lost too many digits to begin from."""
+_EXPONENT_LIMIT = 60
+_SETTLED = 1e-9
+"""A step of Newton's is squared by the next, so that what is left after it is below rounding."""
 
 
 def normal_cdf(z: float) -> float:
@@ -93,8 +98,47 @@ def t_critical(level: float, degrees_of_freedom: float) -> float:
     if degrees_of_freedom <= 0:
         raise ValueError(f"degrees of freedom must be above 0, got {degrees_of_freedom}")
     outside = 1 - level
+    found = _t_by_newton(outside, degrees_of_freedom)
+    if found is not None:
+        return found
     # On the log scale the tail is nearly straight, so that few steps are needed.
-    return _root(lambda t: math.log(t_two_sided_p(t, degrees_of_freedom) / outside), 0.0, 2.0)
+    return root_of_falling(
+        lambda t: math.log(t_two_sided_p(t, degrees_of_freedom) / outside), 0.0, 2.0
+    )
+
+
+def _t_by_newton(outside: float, degrees_of_freedom: float) -> float | None:
+    """Return the t beyond which, on both sides, lies `outside`; None where the steps do not settle.
+
+    Log of the tail over log of t is nearly straight: two or three steps do from a start near by.
+    """
+    if degrees_of_freedom <= 1:
+        return None
+    z = normal_quantile(1 - outside / 2) if outside > _TAIL_OF_NORMAL else None
+    if not z:
+        return None
+    # D. L. Wallace (1959): a normal deviate that belongs to t, solved for t.
+    exponent = z * z * (degrees_of_freedom - 0.9) / (degrees_of_freedom - 0.5) ** 2
+    if exponent > _EXPONENT_LIMIT:
+        return None
+    t = math.sqrt(degrees_of_freedom * math.expm1(exponent))
+    log_scale = (
+        math.lgamma((degrees_of_freedom + 1) / 2)
+        - math.lgamma(degrees_of_freedom / 2)
+        - math.log(degrees_of_freedom * math.pi) / 2
+    )
+    for _ in range(12):
+        p = t_two_sided_p(t, degrees_of_freedom)
+        log_density = log_scale - (degrees_of_freedom + 1) / 2 * math.log1p(
+            t * t / degrees_of_freedom
+        )
+        step = math.log(p / outside) * p / (2 * t * math.exp(log_density))
+        if abs(step) > 1:
+            return None
+        t *= math.exp(step)
+        if abs(step) < _SETTLED:
+            return t
+    return None
 
 
 def f_upper_p(f: float, numerator: float, denominator: float) -> float:
@@ -108,7 +152,7 @@ def f_upper_p(f: float, numerator: float, denominator: float) -> float:
 
 def beta_quantile(probability: float, a: float, b: float) -> float:
     """Return the x with I_x(a, b) = probability."""
-    return _root(lambda x: probability - beta_cdf(x, a, b), 0.0, 1.0)
+    return root_of_falling(lambda x: probability - beta_cdf(x, a, b), 0.0, 1.0)
 
 
 def binomial_cdf(k: int, n: int, probability: float = 0.5) -> float:
@@ -120,7 +164,7 @@ def binomial_cdf(k: int, n: int, probability: float = 0.5) -> float:
     return beta_cdf(1 - probability, n - k, k + 1)
 
 
-def _root(falling: Callable[[float], float], low: float, high: float) -> float:
+def root_of_falling(falling: Callable[[float], float], low: float, high: float) -> float:
     """Return where a falling function crosses 0; `high` grows until it is beyond.
 
     False position as the Illinois variant does it: an end that stays twice counts half.

@@ -7,8 +7,9 @@ it is arithmetic.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
-from zcdb.stats.distributions import normal_cdf, t_critical
+from zcdb.stats.distributions import normal_cdf, root_of_falling, t_critical
 from zcdb.stats.summary import MINIMUM_FOR_INTERVAL
 
 _STEPS = 400
@@ -75,19 +76,28 @@ def noncentral_t_outside(critical: float, degrees_of_freedom: float, shift: floa
     Integrates over the estimated deviation: given that it is s times the true
     one, what remains is a normal distribution.  Simpson's rule over s.
     """
+    total = math.fsum(
+        weight * (normal_cdf(shift - critical * s) + normal_cdf(-shift - critical * s))
+        for s, weight in _deviations(degrees_of_freedom)
+    )
+    return min(1.0, total)
+
+
+@lru_cache(maxsize=64)
+def _deviations(degrees_of_freedom: float) -> tuple[tuple[float, float], ...]:
+    """Return (estimated ÷ true deviation, Simpson's weight times its density) at each step."""
     half = degrees_of_freedom / 2
     log_scale = math.log(2) + half * math.log(half) - math.lgamma(half)
     spread = 10 / math.sqrt(2 * degrees_of_freedom)
     low, high = max(1e-9, 1 - spread), 1 + spread
     step = (high - low) / _STEPS
-    total = 0.0
+    points = []
     for index in range(_STEPS + 1):
         s = low + index * step
         density = math.exp(log_scale + (degrees_of_freedom - 1) * math.log(s) - half * s * s)
-        outside = normal_cdf(shift - critical * s) + normal_cdf(-shift - critical * s)
         weight = 1 if index in (0, _STEPS) else 4 if index % 2 else 2
-        total += weight * density * outside
-    return min(1.0, total * step / 3)
+        points.append((s, weight * density * step / 3))
+    return tuple(points)
 
 
 def smallest_detectable_ratio(
@@ -106,13 +116,11 @@ def smallest_detectable_ratio(
         ValueError: below two blocks, or if the variation is not above 0.
     """
     sd_of_pairs = cv * math.sqrt(2)
-    low, high = 0.0, math.log(10)
-    if paired_power(high, sd_of_pairs, n, level, family_size) < power:
+    most = math.log(10)
+    if paired_power(most, sd_of_pairs, n, level, family_size) < power:
         return None
-    for _ in range(60):
-        middle = (low + high) / 2
-        if paired_power(middle, sd_of_pairs, n, level, family_size) < power:
-            low = middle
-        else:
-            high = middle
-    return math.expm1(high)
+
+    def lacking(log_ratio: float) -> float:
+        return power - paired_power(log_ratio, sd_of_pairs, n, level, family_size)
+
+    return math.expm1(root_of_falling(lacking, 0.0, most))

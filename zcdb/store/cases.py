@@ -85,7 +85,8 @@ def ensure_case(session: Session, factors: Factors) -> int:
 
 def ensure_cases(session: Session, many: Sequence[Factors]) -> list[int]:
     """Return the keys of the rows of many cases, in their order; makes what is not there yet."""
-    by_id = {registry.case_id(factors): factors for factors in many}
+    ids = [registry.case_id(factors) for factors in many]
+    by_id = dict(zip(ids, many, strict=True))
     keys = _case_keys(session, list(by_id))
     new = {public_id: factors for public_id, factors in by_id.items() if public_id not in keys}
     if new:
@@ -99,7 +100,7 @@ def ensure_cases(session: Session, many: Sequence[Factors]) -> list[int]:
         derived = [derived_rows(keys[public_id], factors) for public_id, factors in new.items()]
         insert_new(session, CaseFactorRow, [row for facets, _ in derived for row in facets])
         insert_new(session, PairingRow, [row for _, pairings in derived for row in pairings])
-    return [keys[registry.case_id(factors)] for factors in many]
+    return [keys[public_id] for public_id in ids]
 
 
 def _case_keys(session: Session, public_ids: Sequence[str]) -> dict[str, int]:

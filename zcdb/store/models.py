@@ -315,6 +315,7 @@ class SummaryRow(Base):
     """
 
     __tablename__ = "summaries"
+    __table_args__ = (Index(None, "metric", "method", "case_id"),)
     case_id: Mapped[int] = mapped_column(ForeignKey("cases.id"), primary_key=True)
     metric: Mapped[str] = mapped_column(ForeignKey("metrics.name"), primary_key=True)
     method: Mapped[str] = mapped_column(primary_key=True)

@@ -10,7 +10,7 @@ import zlib
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from zcdb.errors import StoreError
 from zcdb.ids import content_id
@@ -133,6 +133,20 @@ def report_list(
             for row in session.execute(asked)
         ]
     return tuple(lines[:limit]), lines[limit - 1].id if len(lines) > limit else None
+
+
+def count_reports(db: Database, at_most: int) -> int:
+    """Return how many reports there are, counted no further than `at_most`; one statement."""
+    with db.reading() as session:
+        found = select(ReportRow.id).limit(at_most).subquery()
+        return session.scalar(select(func.count()).select_from(found)) or 0
+
+
+def count_links(db: Database, at_most: int) -> int:
+    """Return how many short addresses there are, counted no further than `at_most`."""
+    with db.reading() as session:
+        found = select(LinkRow.id).limit(at_most).subquery()
+        return session.scalar(select(func.count()).select_from(found)) or 0
 
 
 def add_link(db: Database, path: str, query: str, at: datetime) -> str:

@@ -22,9 +22,9 @@ from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.orm import Session
 
 from zcdb.errors import StoreError, UsageError
-from zcdb.store import cases, history, registries
+from zcdb.store import cases, history, limits, registries
 
-SCHEMA_REVISION = "0002"
+SCHEMA_REVISION = "0003"
 """The newest file in `migrations/versions`: what the models of this zcdb fit."""
 
 BUSY_TIMEOUT_MS = 15_000
@@ -35,14 +35,20 @@ _SQLITE_MAGIC = b"SQLite format 3\x00"
 class Database:
     """An open database.
 
+    Args:
+        query_limit_s: seconds that one statement of a reading session may take; None is no limit.
+
     Attributes:
         url: where it is, without a password.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, query_limit_s: float | None = None) -> None:
         self._engine = engine
-        reading = {"isolation_level": "REPEATABLE READ"} if engine.name == "postgresql" else {}
+        reading: dict[str, object] = {limits.LIMIT_OPTION: query_limit_s}
+        if engine.name == "postgresql":
+            reading["isolation_level"] = "REPEATABLE READ"
         self._reading_engine = engine.execution_options(**reading)
+        self._watch = limits.RevisionWatch(engine)
         self._writing_engine = engine.execution_options(sqlite_begin="BEGIN IMMEDIATE")
         self.url = engine.url.render_as_string(hide_password=True)
 
@@ -56,9 +62,22 @@ class Database:
         """The engine, for what is not a transaction (backup, counting statements in tests)."""
         return self._engine
 
+    def limited(self, query_limit_s: float) -> Database:
+        """Return the same database for readers who wait no longer than this for one statement."""
+        return Database(self._engine, query_limit_s=query_limit_s)
+
+    def revision(self) -> str:
+        """Return a text that is another one as soon as anybody has committed something."""
+        with _named_errors(self._engine.url):
+            return self._watch.revision()
+
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """Give a session that sees one state of the database."""
+        """Give a session that sees one state of the database.
+
+        Raises:
+            zcdb.store.limits.QueryTooSlow: inside, if a statement reaches the limit.
+        """
         with _named_errors(self._engine.url), Session(self._reading_engine) as session:
             yield session
 
@@ -76,6 +95,7 @@ class Database:
 
     def dispose(self) -> None:
         """Close all connections."""
+        self._watch.close()
         self._engine.dispose()
 
 
@@ -175,6 +195,7 @@ def make_engine(url: URL, *, for_migrations: bool = False) -> Engine:
             f"{database_name(url)} needs the Python package {error.name}, which is not installed",
             hint="pip install 'zcdb[postgres]'",
         ) from error
+    limits.keep_limits(engine)
     if engine.dialect.name != "sqlite":
         return engine
 
@@ -327,6 +348,8 @@ def _named_errors(url: URL) -> Iterator[None]:
 def _named(url: URL, error: exc.DBAPIError) -> StoreError | None:
     """Return the sentence for an error of the database, or None for an error of ours."""
     name = database_name(url)
+    if limits.is_too_slow(error):
+        return limits.QueryTooSlow(f"a query of {name} took too long and was stopped")
     code = getattr(error.orig, "sqlite_errorcode", None)
     if code is not None:
         # The low byte of an extended result code is the primary one.

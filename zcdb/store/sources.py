@@ -184,7 +184,8 @@ def _write_entries(
     for row_class in (EntryFlagRow, PublishedRow):
         session.execute(delete(row_class).where(row_class.entry_id.in_(written)))
     _write_details(session, entries, written, cases)
-    gone = [key for public_id, key in entry_keys.items() if public_id not in set(ids)]
+    present = set(ids)
+    gone = [key for public_id, key in entry_keys.items() if public_id not in present]
     leave_out(session, gone, _GONE)
 
 

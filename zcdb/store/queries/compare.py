@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, and_, exists, func, or_, select
@@ -30,7 +30,7 @@ from zcdb.store.models import (
     SummaryRow,
     TrialRow,
 )
-from zcdb.store.queries.common import NotFound
+from zcdb.store.queries.common import NotFound, among
 from zcdb.store.queries.lines import statistic
 from zcdb.store.results import CaseFactors, Facts, Statistic
 from zcdb.store.session import Database
@@ -244,35 +244,23 @@ def _pairs(
 
 
 def _sides(session: Session, keys: Collection[int], metrics: Collection[Key]) -> dict[int, Side]:
-    """Return the cases with the statistics asked for; two statements for each thousand."""
+    """Return the cases with the statistics asked for; two statements."""
     statistics: dict[int, dict[Key, Statistic]] = defaultdict(dict)
     wanted = or_(
         *(and_(SummaryRow.metric == name, SummaryRow.method == method) for name, method in metrics)
     )
-    cases: dict[int, tuple[str, str]] = {}
-    for some in _chunks(sorted(keys)):
-        # Plain rows: an object each would cost more than all the rest of a long comparison.
-        for row in session.execute(
-            select(*_SUMMARY_COLUMNS).where(SummaryRow.case_id.in_(some), wanted)
-        ):
-            statistics[row.case_id][row.metric, row.method] = Statistic(
-                row.metric,
-                row.method,
-                row.n,
-                row.mean,
-                None,
-                row.sd,
-                row.low,
-                row.high,
-                row.reason,
-                row.runs,
-                row.entries,
-            )
-        for key, public_id, text in session.execute(
-            select(CaseRow.id, CaseRow.public_id, CaseRow.factors_json).where(CaseRow.id.in_(some))
-        ):
-            cases[key] = (public_id, text)
-    return {key: Side(public_id, text, statistics[key]) for key, (public_id, text) in cases.items()}
+    ordered = sorted(keys)
+    # Plain rows: an object each would cost more than all the rest of a long comparison.
+    for case_id, metric, method, n, mean, sd, *rest in session.execute(
+        select(*_SUMMARY_COLUMNS).where(among(session, SummaryRow.case_id, ordered), wanted)
+    ):
+        statistics[case_id][metric, method] = Statistic(metric, method, n, mean, None, sd, *rest)
+    cases = session.execute(
+        select(CaseRow.id, CaseRow.public_id, CaseRow.factors_json).where(
+            among(session, CaseRow.id, ordered)
+        )
+    )
+    return {key: Side(public_id, text, statistics[key]) for key, public_id, text in cases}
 
 
 _SUMMARY_COLUMNS = (
@@ -280,10 +268,6 @@ _SUMMARY_COLUMNS = (
     *(SummaryRow.sd, SummaryRow.low, SummaryRow.high, SummaryRow.reason),
     *(SummaryRow.runs, SummaryRow.entries),
 )
-
-
-def _chunks(keys: Sequence[int], size: int = 20_000) -> Iterable[Sequence[int]]:
-    return (keys[start : start + size] for start in range(0, len(keys), size))
 
 
 def _blocks(

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import func, select
+from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
 from zcdb.factors import FACTORS, FactorValue
@@ -315,7 +315,7 @@ class _Kept:
     values: Floats
 
 
-_KEPT: WeakKeyDictionary[Database, dict[tuple[str, str], _Kept]] = WeakKeyDictionary()
+_KEPT: WeakKeyDictionary[Engine, dict[tuple[str, str], _Kept]] = WeakKeyDictionary()
 _KEEPING = threading.Lock()
 KEPT_METRICS = 16
 
@@ -336,7 +336,7 @@ def metric_values(
         return _placed(index, session.execute(columns.where(SummaryRow.case_id.in_(keys))).all())
     state = _state(session, index)
     with _KEEPING:
-        kept = _KEPT.setdefault(db, {})
+        kept = _KEPT.setdefault(db.engine, {})
         known = kept.get((metric, method))
     if known is None or known.state != state:
         known = _Kept(state, _placed(index, session.execute(columns).all()))

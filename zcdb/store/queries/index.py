@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import select
+from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
 from zcdb.factors import ABSENT, FACTORS, FactorValue, display
@@ -204,12 +204,12 @@ class _Growing:
         return column
 
 
-_INDEXES: WeakKeyDictionary[Database, _Growing] = WeakKeyDictionary()
+_INDEXES: WeakKeyDictionary[Engine, _Growing] = WeakKeyDictionary()
 _MAKING = threading.Lock()
 
 
 def case_index(db: Database, session: Session) -> CaseIndex:
     """Return the index of a database, brought up to date; one statement."""
     with _MAKING:
-        growing = _INDEXES.setdefault(db, _Growing())
+        growing = _INDEXES.setdefault(db.engine, _Growing())
     return growing.view(session)
