@@ -275,15 +275,6 @@ def test_a_page_asks_as_many_statements_of_a_larger_database(name, measured, lar
 
 # -- in a browser ----------------------------------------------------------------------------------
 
-BROWSED = (
-    *("/buy", "/buy/file-server", "/buy/file-server?kernel=2.4.16", "/nics", "/nics?q=x710"),
-    *("/nics/drivers/igb", "/nics/devices/8086:1533", "/nics/compare?d=igb&d=r8169"),
-    "/nics/conflicts",
-)
-VARIANTS = [(scheme, width) for scheme in ("light", "dark") for width in (390, 1280)]
-RULES_OF_AXE = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
-IS_WIDER_THAN_SCREEN = "() => document.documentElement.scrollWidth > window.innerWidth"
-
 
 @pytest.fixture(scope="module")
 def origin(measured) -> Iterator[str]:
@@ -302,41 +293,6 @@ def browser() -> Iterator[object]:
         )
         yield launched
         launched.close()
-
-
-@pytest.fixture(scope="module", params=VARIANTS, ids=lambda variant: f"{variant[0]}-{variant[1]}")
-def screen(request, browser) -> Iterator[object]:
-    """A page in each colour scheme and width in turn, and what its console said."""
-    scheme, width = request.param
-    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 844})
-    context.set_default_timeout(120_000)
-    yield context.new_page()
-    context.close()
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("address", BROWSED)
-def test_a_page_fits_and_is_accessible_also_unfolded(address, screen, origin):
-    from axe_playwright_python.sync_playwright import Axe
-
-    messages: list[str] = []
-    screen.on("console", lambda message: messages.append(message.text))
-    screen.goto(origin + address)
-    screen.locator("details").evaluate_all("all => all.forEach(one => one.open = true)")
-
-    options = {
-        "runOnly": {"type": "tag", "values": list(RULES_OF_AXE)},
-        "resultTypes": ["violations"],
-    }
-    found = Axe().run(screen, options=options).response["violations"]
-
-    assert not screen.evaluate(IS_WIDER_THAN_SCREEN)
-    assert [
-        f"{entry['id']}: {node['html'][:120]} {node['failureSummary']}"
-        for entry in found
-        for node in entry["nodes"]
-    ] == []
-    assert messages == []
 
 
 @pytest.mark.browser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree
 
 import plotly.graph_objects
@@ -15,7 +16,8 @@ from zcdb.webapp.charts.figure import MARKERS, SLOTS, Axis, Band, Figure, Series
 from zcdb.webapp.charts.markers import marker_path
 from zcdb.webapp.charts.plotly_json import plotly_figure
 from zcdb.webapp.charts.scales import Scale, domain, round_ticks, tick_text, ticks
-from zcdb.webapp.charts.svg import NARROW, WIDE, drawings, render
+from zcdb.webapp.charts.style import STYLESHEET, palette
+from zcdb.webapp.charts.svg import NARROW, WIDE, document, drawings, render
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -356,3 +358,38 @@ def test_a_long_series_is_thinned():
     samples = make_samples(5000)
 
     assert len(trial_charts.throughput(samples).series[0].x) <= trial_charts.MOST_POINTS
+
+
+def test_a_drawing_that_is_a_file_has_the_stylesheets_light_colours_as_plain_values():
+    drawn = document(make_figure())
+
+    style = ElementTree.fromstring(drawn).findtext(f"{SVG}style")  # noqa: S314  # our own text
+    assert style is not None
+    assert "var(" not in style
+    assert "svg text{fill: #1b2126;}" in style
+    assert ".s2 .chart-mark{fill: #b8500a; stroke: #ffffff; stroke-width: 1;}" in style
+    for name in re.findall(r'class="(chart-[a-z]+)', drawn):
+        assert f".{name}" in style or name in ("chart-svg", "chart-key"), name
+
+
+def test_every_slot_has_a_colour_of_its_own_in_both_schemes():
+    schemes = STYLESHEET.read_text(encoding="utf-8").partition("prefers-color-scheme: dark")
+
+    for text in (schemes[0], schemes[2]):
+        colours = re.findall(r"--series-\d: (#[0-9a-f]{6});", text)
+        assert len(set(colours)) == len(colours) == SLOTS
+    assert len(palette()) == SLOTS
+
+
+def test_a_legend_too_long_for_a_phone_goes_on_in_a_second_line_and_moves_the_plot_down():
+    name = "msg_zerocopy, kernel 6.12.0, CPU Example CPU 3000, NIC loopback, 2 streams"
+    short, long = (
+        render(make_figure(series=(Series(label, 0, "means", (1.0,), (2.0,)),)), NARROW)
+        for label in ("write", name)
+    )
+
+    keys = [one.text for one in parsed(long).iter(f"{SVG}text") if one.get("class") == "chart-key"]
+    heights = [float(parsed(one).get("viewBox").split()[3]) for one in (short, long)]
+    assert " ".join(keys) == name
+    assert len(keys) == 2
+    assert heights[1] == heights[0] + 18

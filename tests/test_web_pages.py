@@ -499,24 +499,24 @@ def test_health_needs_no_database_and_readiness_asks_it(client, demo):
     assert client.get("/readyz").text == "ready\n"
 
 
-def test_a_database_that_cannot_be_read_is_a_503_with_its_sentence(client, monkeypatch):
+def test_a_database_that_cannot_be_read_is_a_503_with_its_sentence(demo, monkeypatch):
     def broken(*_: object, **__: object) -> None:
         raise StoreError("the disk is gone", hint="Plug it in again.")
 
     monkeypatch.setattr(queries, "run_list", broken)
 
-    page = get_page(client, "/runs", status=503)
+    page = get_page(client_of(demo[0]), "/runs", status=503)
 
     assert page.first("p", class_="page-head__lead").text == "the disk is gone Plug it in again."
 
 
-def test_a_fault_of_ours_is_a_500_that_shows_nothing_of_the_inside(client, monkeypatch):
+def test_a_fault_of_ours_is_a_500_that_shows_nothing_of_the_inside(demo, monkeypatch):
     def faulty(*_: object, **__: object) -> None:
         raise RuntimeError("secret")
 
     monkeypatch.setattr(queries, "run_list", faulty)
 
-    page = get_page(client, "/runs", status=500)
+    page = get_page(client_of(demo[0]), "/runs", status=500)
 
     assert "the fault is zcdb's" in page.text
     assert "secret" not in page.text
@@ -527,3 +527,10 @@ def test_a_list_goes_on_after_any_text_without_breaking_its_links(client):
 
     canonical = page.first("link", rel="canonical").attributes["href"]
     assert canonical == "/experiments?after=%22%3E%26x"
+
+
+@pytest.mark.parametrize("address", ["/experiments/a%00b", "/experiments?after=%00", "/runs?%00=1"])
+def test_a_nul_is_refused_by_a_sentence(client, address):
+    page = get_page(client, address, status=400)
+
+    assert "holds a NUL character" in page.first("p", class_="page-head__lead").text

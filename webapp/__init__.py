@@ -5,8 +5,8 @@ function of `present`, which decides what the page says, and to `charts`, which
 describe what it draws; `pages` serves the result as HTML, JSON and CSV.
 Templates format and compute nothing.
 
-This room knows no SQL and no engine: it never measures, and it never writes
-to the database.
+This room knows no SQL and no engine.  It never measures and never writes a
+result: what it stores are short addresses and frozen reports (`views.keep`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from flask import Flask
 
 from zcdb import __version__
 from zcdb.store.session import Database, open_database
-from zcdb.webapp import assets, errors, filters, headers
+from zcdb.webapp import asked, assets, errors, filters, headers
+from zcdb.webapp.kept import KeptAnswers
 from zcdb.webapp.present.cite import cite
 from zcdb.webapp.views import (
     api,
@@ -38,6 +39,7 @@ from zcdb.webapp.views import (
     history,
     home,
     hosts,
+    keep,
     meta,
     methods,
     nics,
@@ -46,6 +48,11 @@ from zcdb.webapp.views import (
     runs,
     trials,
 )
+
+FORM_LIMIT_BYTES = 16 * 1024
+
+QUERY_LIMIT_S = 1.0
+"""A statement that takes longer is stopped, and the page says what to ask instead."""
 
 NAVIGATION = (
     {"address": "/questions", "label": "Questions"},
@@ -110,16 +117,23 @@ def create_app(config: Mapping[str, Any] | None = None) -> Flask:
 
     Args:
         config: `DATABASE`: an open `Database`, a file or a URL (None: the default one);
-            `ALLOWED_HOSTS`: names, besides addresses and localhost, that requests may be for.
+            `ALLOWED_HOSTS`: names, besides addresses and localhost, that requests may be for;
+            `MAY_FREEZE`: whether readers may freeze comparisons as reports;
+            `QUERY_LIMIT_S`: seconds that one statement may take.
 
     Raises:
         StoreError: if the database cannot be opened.
     """
     app = Flask(__name__, static_folder=None)
     app.config["ALLOWED_HOSTS"] = ()
+    app.config["MAY_FREEZE"] = True
+    app.config["QUERY_LIMIT_S"] = QUERY_LIMIT_S
+    app.config["MAX_CONTENT_LENGTH"] = FORM_LIMIT_BYTES
     app.config.update(config or {})
     where = app.config.get("DATABASE")
-    app.extensions["zcdb"] = where if isinstance(where, Database) else open_database(where)
+    opened = where if isinstance(where, Database) else open_database(where)
+    app.extensions["zcdb"] = opened.limited(app.config["QUERY_LIMIT_S"])
+    app.extensions["zcdb_kept"] = KeptAnswers()
     app.jinja_env.trim_blocks = True
     app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals.update(
@@ -129,6 +143,7 @@ def create_app(config: Mapping[str, Any] | None = None) -> Flask:
         cite=cite,
         version=__version__,
     )
+    asked.init_app(app)
     filters.init_app(app)
     headers.init_app(app)
     errors.init_app(app)
@@ -142,6 +157,7 @@ def create_app(config: Mapping[str, Any] | None = None) -> Flask:
         explore,
         compare,
         reports,
+        keep,
         history,
         environments,
         meta,

@@ -1,13 +1,28 @@
-"""What a query asks for: filters, metrics and factors, read as experiment files are."""
+"""What a query asks for: filters, metrics and factors, read as experiment files are.
+
+What no name or value can hold is refused before any page looks at it: PostgreSQL takes no NUL in a
+text, and SQLite would find nothing.
+"""
 
 from __future__ import annotations
 
-from flask import request
+from flask import Flask, request
 from werkzeug.exceptions import BadRequest
 
 from zcdb import factors
 from zcdb.factors import FactorValue
 from zcdb.metrics import CPU_METHODS, HEADLINE_CPU_METHOD, METRICS
+
+
+def _refuse_nul() -> None:
+    for name, text in [("the path", request.path), *request.values.items(multi=True)]:
+        if "\0" in f"{name}{text}":
+            raise BadRequest(f"{name!r} holds a NUL character, which no name or value has.")
+
+
+def init_app(app: Flask) -> None:
+    """Hook the check into an application."""
+    app.before_request(_refuse_nul)
 
 
 def filter_names() -> tuple[str, ...]:

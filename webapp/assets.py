@@ -75,7 +75,8 @@ def address(name: str) -> str:
     return f"/assets/{stem}-{digest}.{ending}"
 
 
-def _style_hash(style: str) -> str:
+def style_hash(style: str) -> str:
+    """Return the policy's word for an inline style of exactly this text."""
     digest = hashlib.sha256(style.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
@@ -93,7 +94,7 @@ def plotly_style_hashes() -> tuple[str, ...]:
         for match in _MAP_STYLES.finditer(script)
         if "{" in match[1]
     }
-    return tuple(sorted(_style_hash(text) for text in texts))
+    return tuple(sorted(style_hash(text) for text in texts))
 
 
 @blueprint.get("/assets/<name>")

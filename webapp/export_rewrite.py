@@ -206,7 +206,12 @@ _DROPPED = frozenset({"select", "button", "label", "textarea", "fieldset", "outp
 
 
 def _without_form(form: str) -> str:
-    """Return what stands in a form without its controls, and a sentence in their place."""
+    """Return what stands in a form without its controls, and a sentence in their place.
+
+    Of a form that stores something nothing is left.
+    """
+    if ' method="post"' in form.partition(">")[0]:
+        return ""
     plain = _Plain()
     plain.feed(form)
     plain.close()

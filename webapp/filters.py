@@ -14,9 +14,10 @@ from zcdb import metrics, units
 from zcdb.webapp.charts.svg import drawings
 from zcdb.webapp.labels import sentence_start
 from zcdb.webapp.present.measured import CpuRow, Estimate
-from zcdb.webapp.quantities import quantity
+from zcdb.webapp.quantities import quantity, varies_by_row
 
 NOTHING = "–"
+_BREAK = re.compile(r"_|\.(?!\d)")
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=[KMGT]?i?B\b|[kMGT]?bit/s)")
 
 
@@ -50,8 +51,7 @@ def metric_number(value: float | None, name: str) -> str:
         return NOTHING
     unit = quantity(name, [value])
     text = unit.number(value)
-    has_prefix = unit.unit.endswith("bit/s") or unit.unit == "%"
-    return f"{text} {unit.unit}" if has_prefix else text
+    return f"{text} {unit.unit}" if varies_by_row(name) else text
 
 
 def number(estimate: Estimate) -> str:
@@ -120,14 +120,25 @@ def short_id(text: str) -> Markup:
 
 
 def breakable(text: str) -> Markup:
-    """Return a name that may wrap after its underscores and dots, but not before a unit."""
+    """Return a name that may wrap after its underscores and dots.
+
+    It stays whole before a unit and inside a number or a version: "2.4.1-pre10", "64 KiB".
+    """
     whole = _BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", str(escape(text)))
-    return Markup(whole.replace("_", "_<wbr>").replace(".", ".<wbr>"))  # noqa: S704
+    return Markup(_BREAK.sub(r"\g<0><wbr>", whole))  # noqa: S704  # went through escape()
+
+
+def arrow(word: str, ratio: float | None) -> str:
+    """Return the sign beside a verdict's word: which way, "=" for the same, "?" for not known."""
+    if word not in ("better", "worse") or ratio is None:
+        return {"equivalent": "=", "undecided": "?"}.get(word, "")
+    return "↑" if ratio > 1 else "↓"
 
 
 def init_app(app: Flask) -> None:
     """Give the filters to an application's templates."""
     app.jinja_env.filters.update(
+        arrow=arrow,
         breakable=breakable,
         count=count,
         duration=_or_nothing(units.format_duration),

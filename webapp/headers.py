@@ -3,7 +3,9 @@
 The policy allows nothing but this server's own files.  Two exceptions are for
 plotly.min.js: the style elements it makes are allowed by the hash of their
 text, and style attributes are allowed, without which it smooths heatmaps.
-`connect-src 'self'` is the backstop against its upload button.
+`connect-src 'self'` is the backstop against its upload button.  The style
+element of a chart that is a file of its own is allowed by its hash as well:
+such a file would be drawn all black where somebody opens it here.
 """
 
 from __future__ import annotations
@@ -13,12 +15,13 @@ from collections.abc import Iterable
 
 from flask import Flask, Response, current_app, request
 
-from zcdb.webapp.assets import plotly_style_hashes
+from zcdb.webapp.assets import plotly_style_hashes, style_hash
+from zcdb.webapp.charts.style import document_style
 
 
 def content_security_policy() -> str:
     """Return the policy of every page."""
-    styles = " ".join(plotly_style_hashes())
+    styles = " ".join((*plotly_style_hashes(), style_hash(document_style())))
     return "; ".join(
         [
             "default-src 'none'",

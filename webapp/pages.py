@@ -13,7 +13,7 @@ import gzip
 import hashlib
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -21,11 +21,13 @@ from urllib.parse import urlencode
 
 from flask import Blueprint, Response, render_template, request
 from werkzeug.exceptions import BadRequest
+from werkzeug.wrappers import Response as Redirect
 
 from zcdb.webapp.charts.figure import Figure, Numbers, numbers
 from zcdb.webapp.charts.plotly_json import plotly_figure
 from zcdb.webapp.charts.svg import document
 from zcdb.webapp.errors import Missing
+from zcdb.webapp.kept import kept
 
 Form = Literal["html", "json", "csv", "chart", "chart_svg", "chart_csv"]
 Cell = str | int | float | bool | None
@@ -41,10 +43,14 @@ PACK_FROM_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The CSV twin of a page: numbers in base units, which the column names carry."""
+    """The CSV twin of a page: numbers in base units, which the column names carry.
+
+    Attributes:
+        rows: read once, and only where CSV is asked for: a generator costs the other forms nothing.
+    """
 
     columns: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
+    rows: Iterable[Sequence[Cell]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +165,14 @@ def _body(page: Page, form: Form, chart: str) -> tuple[str, str]:
 
 
 def respond(text: str, content_type: str, status: int = 200) -> Response:
+    """Return a response as `whole_response` does; where the client has it already, that it has."""
+    response = whole_response(text, content_type, status)
+    if status == 200:
+        response.make_conditional(request)
+    return response
+
+
+def whole_response(text: str, content_type: str, status: int = 200) -> Response:
     """Return a response with ETag, revalidation on every use, and gzip where it is accepted."""
     body = text.encode()
     etag = hashlib.sha256(body).hexdigest()[:24]
@@ -175,7 +189,6 @@ def respond(text: str, content_type: str, status: int = 200) -> Response:
         response.headers["Content-Encoding"] = "gzip"
     if status == 200:
         response.set_etag(etag)
-        response.make_conditional(request)
     return response
 
 
@@ -188,9 +201,8 @@ def add_page(blueprint: Blueprint, rule: str, build: Callable[..., Page]) -> Non
     stem = "/index" if rule == "/" else rule
     below = rule.rstrip("/")
 
-    def view(form: Form, chart: str = "", **variables: str) -> Response:
-        page = build(**variables)
-        return respond(*_body(page, form, chart))
+    def view(form: Form, chart: str = "", **variables: str) -> Response | Redirect:
+        return kept(lambda: whole_response(*_body(build(**variables), form, chart)))
 
     name = build.__name__
     blueprint.add_url_rule(rule, name, view, defaults={"form": "html"})

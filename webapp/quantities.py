@@ -12,7 +12,14 @@ from dataclasses import dataclass
 
 from zcdb.metrics import METRICS
 
-_RATES = ((1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
+_PREFIXED = {
+    "bit/s": (
+        *((1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")),
+        (1.0, "bit/s"),
+    ),
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
+}
+"""Base unit -> sizes that its values are written in, the largest first."""
 
 MULTIPLE_FROM = 4.0
 """A change from this ratio on reads better as a multiple than as a percentage."""
@@ -54,13 +61,21 @@ def quantity(metric: str, values: Iterable[float | None] = ()) -> Quantity:
     unit = known.unit if known else ""
     if unit == "ratio":
         return Quantity(0.01, "%")
-    if unit == "bit/s":
-        largest = max((abs(value) for value in values if value is not None), default=0.0)
-        return next(
-            (Quantity(size, name) for size, name in _RATES if largest >= size * 0.9995),
-            Quantity(1.0, unit),
-        )
-    return Quantity(1.0, unit)
+    largest = max((abs(value) for value in values if value is not None), default=0.0)
+    return next(
+        (
+            Quantity(size, name)
+            for size, name in _PREFIXED.get(unit, ())
+            if largest >= size * 0.9995
+        ),
+        Quantity(1.0, unit),
+    )
+
+
+def varies_by_row(metric: str) -> bool:
+    """Return whether values of a metric are written in different units, so that each states its."""
+    known = METRICS.get(metric)
+    return known is not None and (known.unit in _PREFIXED or known.unit == "ratio")
 
 
 def percent_change(ratio: float, decimals: int = 0) -> str:

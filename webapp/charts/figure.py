@@ -28,18 +28,6 @@ MARKERS = (
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "solid", "dash", "dot")
 """Dash of each slot's line, by Plotly's names."""
 
-PALETTE = (
-    "#0b62a4",
-    "#b8500a",
-    "#1b7a53",
-    "#8a3b8f",
-    "#7a6100",
-    "#b3264a",
-    "#3d6b7d",
-    "#5b5b5b",
-)
-"""Colours of the slots on a light ground; the stylesheet has the ones for both schemes."""
-
 Scale = Literal["linear", "log", "category"]
 Kind = Literal["dots", "means", "line", "stack"]
 

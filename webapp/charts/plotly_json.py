@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from zcdb.webapp.charts.figure import DASHES, MARKERS, PALETTE, SLOTS, Axis, Figure, Series
-
-_INK = "#1c2024"
-_GRID = "#dcdad3"
+from zcdb.webapp.charts.figure import DASHES, MARKERS, SLOTS, Axis, Figure, Series
+from zcdb.webapp.charts.style import light_properties, palette
 
 
 def _axis(axis: Axis) -> dict[str, Any]:
     written: dict[str, Any] = {
         "title": {"text": axis.title, "font": {"size": 12}},
-        "gridcolor": _GRID,
+        "gridcolor": light_properties()["--rule"],
         "zeroline": False,
         "automargin": True,
     }
@@ -67,11 +65,11 @@ def _trace(figure: Figure, series: Series) -> dict[str, Any]:
     if series.kind == "means" and series.joined:
         trace["mode"] = "lines+markers"
     if "lines" in trace["mode"]:
-        trace["line"] = {"color": PALETTE[slot], "dash": DASHES[slot], "width": 2}
+        trace["line"] = {"color": palette()[slot], "dash": DASHES[slot], "width": 2}
     if "markers" in trace["mode"]:
         is_dot = series.kind == "dots"
         trace["marker"] = {
-            "color": PALETTE[slot],
+            "color": palette()[slot],
             "symbol": "circle" if is_dot else MARKERS[slot],
             "size": 5 if is_dot else 10,
             "opacity": 0.55 if is_dot else 1,
@@ -101,12 +99,13 @@ def _shape(axis: str, low: float, high: float) -> dict[str, Any]:
 
 def plotly_figure(figure: Figure) -> dict[str, Any]:
     """Return {"data": [...], "layout": {...}} for Plotly.newPlot; no NaN in it."""
+    ink = light_properties()["--ink"]
     shapes = [
         _shape(band.axis, band.low, band.high)
-        | {"fillcolor": _INK, "opacity": 0.08, "line": {"width": 0}, "layer": "below"}
+        | {"fillcolor": ink, "opacity": 0.08, "line": {"width": 0}, "layer": "below"}
         for band in figure.bands
     ] + [
-        _shape(rule.axis, rule.at, rule.at) | {"line": {"color": _INK, "width": 1}}
+        _shape(rule.axis, rule.at, rule.at) | {"line": {"color": ink, "width": 1}}
         for rule in figure.rules
     ]
     layout: dict[str, Any] = {
@@ -115,7 +114,7 @@ def plotly_figure(figure: Figure) -> dict[str, Any]:
         "yaxis": _axis(figure.y),
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"color": _INK},
+        "font": {"color": ink},
         "shapes": shapes,
         "hovermode": "closest",
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},

@@ -13,12 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 
 from markupsafe import Markup, escape
 
-from zcdb.webapp.charts.figure import DASHES, MARKERS, PALETTE, SLOTS, Axis, Figure, Series
+from zcdb.webapp.charts.figure import DASHES, MARKERS, SLOTS, Axis, Figure, Series
 from zcdb.webapp.charts.markers import marker_path, px
 from zcdb.webapp.charts.scales import Scale, domain, ticks
+from zcdb.webapp.charts.style import document_style
 
 CHARACTER_PX = 6.5
 """Width of an average character at the 12 px that the stylesheet sets charts in."""
@@ -115,6 +117,15 @@ def _legend_rows(figure: Figure, form: Form) -> list[list[Series]]:
     return [row for row in rows if row]
 
 
+def _name_lines(series: Series, form: Form) -> list[str]:
+    """Return a legend's name in the lines that it takes in a drawing of this width."""
+    return wrap(series.name, int((form.width - 44) / CHARACTER_PX)) or [""]
+
+
+def _legend_lines(row: list[Series], form: Form) -> int:
+    return max(len(_name_lines(series, form)) for series in row)
+
+
 def _axis_scale(axis: Axis, values: list[float], wanted: int, start: float, end: float) -> Scale:
     low, high = domain(axis, values, wanted)
     return Scale(low, high, start, end, axis.scale == "log")
@@ -122,7 +133,7 @@ def _axis_scale(axis: Axis, values: list[float], wanted: int, start: float, end:
 
 def _frame(figure: Figure, form: Form) -> _Frame:
     """Lay out the drawing: margins from the labels, height from the rows."""
-    rows = len(_legend_rows(figure, form))
+    rows = sum(_legend_lines(row, form) for row in _legend_rows(figure, form))
     has_rows = figure.y.scale == "category"
     top = 8.0 + rows * LINE_PX + (0 if has_rows else LINE_PX)
     height = form.plot_height
@@ -323,8 +334,11 @@ def _marks(figure: Figure, frame: _Frame) -> Iterator[str]:
 
 
 def _legend(figure: Figure, form: Form) -> Iterator[str]:
-    for line, row in enumerate(_legend_rows(figure, form)):
-        x, y = 2.0, 12.0 + line * LINE_PX
+    y = 12.0 - LINE_PX
+    below = 1
+    for row in _legend_rows(figure, form):
+        x, y = 2.0, y + below * LINE_PX
+        below = _legend_lines(row, form)
         for series in row:
             key = ""
             if series.kind in ("line", "stack") or series.joined:
@@ -336,11 +350,12 @@ def _legend(figure: Figure, form: Form) -> Iterator[str]:
                 key += f'<path class="chart-mark" d="{shape}"/>'
             if series.kind == "dots":
                 key += f'<path class="chart-dots" d="M{px(x + 11)} {px(y - 4)}h0"/>'
-            yield (
-                f'<g class="s{series.slot % SLOTS + 1}">{key}'
-                f'<text class="chart-key" x="{px(x + 27)}" y="{px(y)}">{escape(series.name)}'
-                "</text></g>"
+            names = "".join(
+                f'<text class="chart-key" x="{px(x + 27)}" y="{px(y + line * LINE_PX)}">'
+                f"{escape(name)}</text>"
+                for line, name in enumerate(_name_lines(series, form))
             )
+            yield f'<g class="s{series.slot % SLOTS + 1}">{key}{names}</g>'
             x += 34 + text_width(series.name)
 
 
@@ -371,24 +386,9 @@ def drawings(figure: Figure) -> Markup:
     return render(figure, WIDE) + narrow if figure.is_wide else narrow
 
 
-_DOCUMENT_STYLE = (
-    "svg{font:12px 'Source Sans 3','Noto Sans','Liberation Sans',sans-serif;background:#fff;"
-    "--ink:#1b2126;--muted:#565c63;--rule:#d8d4c9;--paper:#fff}"
-    "text{fill:var(--ink)}.chart-row{paint-order:stroke;stroke:var(--paper);stroke-width:4px}"
-    ".chart-tick{fill:var(--muted)}.chart-title{fill:var(--muted);font-weight:600}"
-    ".chart-grid{stroke:var(--rule);fill:none}.chart-band{fill:var(--ink);opacity:.08}"
-    ".chart-rule{stroke:var(--ink);stroke-width:1.25;fill:none}"
-    ".chart-mark{fill:var(--c);stroke:var(--paper);stroke-width:1}"
-    ".chart-dots{stroke:var(--c);stroke-width:4.5;stroke-linecap:round;opacity:.5;fill:none}"
-    ".chart-line,.chart-interval{stroke:var(--c);stroke-width:1.75;fill:none}"
-    ".chart-area{fill:var(--c);opacity:.28}"
-)
-
-
 def document(figure: Figure) -> str:
     """Return the wide drawing as a file of its own, in light colours."""
-    colours = "".join(f".s{slot}{{--c:{colour}}}" for slot, colour in enumerate(PALETTE, 1))
     drawn = str(render(figure, WIDE))
     opening, rest = drawn[: drawn.index(">") + 1], drawn[drawn.index(">") + 1 :]
     opening = opening.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-    return f"{opening}<style>{_DOCUMENT_STYLE}{colours}</style>{rest}\n"
+    return f"{opening}<style>{document_style()}</style>{rest}\n"

@@ -33,7 +33,7 @@ KINDS = {"cases": "case", "runs": "run"}
 
 def compare() -> Page:
     """Return the page of a comparison, or of the form to ask one."""
-    question = _question()
+    question = read_question()
     axes = queries.axes(database())
     axis = axis_or_default(axes, read_factor(request.args.get("axis") or ""))
     form = make_form(
@@ -59,7 +59,7 @@ def compare() -> Page:
         path="/compare",
         content=compare_content(form, report),
         figures=forests(report),
-        table=Table(compare_render.CSV_COLUMNS, list(compare_render.csv_rows(report))),
+        table=Table(compare_render.CSV_COLUMNS, compare_render.csv_rows(report)),
         parameters=(*OWN_PARAMETERS, *filter_names()),
         query=f"?{question.query()}",
     )
@@ -77,7 +77,7 @@ def _page(content: object, title: str, query: str) -> Page:
     )
 
 
-def _question() -> Question | None:
+def read_question() -> Question | None:
     """Return what the query asks; None if it asks nothing yet.
 
     Raises:

@@ -24,7 +24,7 @@ WORDS_LIMIT = 8
 
 def explore() -> Page:
     """Return the page of what the query asks for."""
-    asked = _asked()
+    asked = read_asked()
     found = queries.explore(database(), asked)
     content = explore_content(asked, found)
     query = query_of(asked)
@@ -41,7 +41,12 @@ def explore() -> Page:
     )
 
 
-def _asked() -> queries.Asked:
+def read_asked() -> queries.Asked:
+    """Return the state that the request's query asks for.
+
+    Raises:
+        BadRequest: with the sentence that says what does not make sense.
+    """
     metric, method = read_metric(request.args.get("m") or "service_demand_sender")
     after = request.args.get("after")
     return queries.Asked(

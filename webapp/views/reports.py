@@ -20,7 +20,8 @@ from zcdb.webapp.charts.figure import Figure
 from zcdb.webapp.charts.svg import document
 from zcdb.webapp.data import database
 from zcdb.webapp.errors import Missing, check_id
-from zcdb.webapp.pages import Page, Table, add_page, query_text, respond
+from zcdb.webapp.kept import kept
+from zcdb.webapp.pages import Page, Table, add_page, query_text, respond, whole_response
 
 FOREST_ROWS = 40
 FOR_EVER = "public, max-age=31536000, immutable"
@@ -142,6 +143,10 @@ def _content(stored: StoredReport) -> ReportContent:
 @blueprint.get("/reports/<report_id>/<slug>")
 def report(report_id: str, slug: str = "") -> Response | Redirect:
     """Serve a report's page; another or no slug leads to its own."""
+    return kept(lambda: _report(report_id, slug))
+
+
+def _report(report_id: str, slug: str) -> Response | Redirect:
     stored = _stored(report_id)
     content = _content(stored)
     if slug != stored.slug:
@@ -153,7 +158,7 @@ def report(report_id: str, slug: str = "") -> Response | Redirect:
         path=f"/reports/{stored.id}",
         content=content,
     )
-    return respond(
+    return whole_response(
         render_template("report.html", page=page, content=content, figures=_figures(content)),
         "text/html; charset=utf-8",
     )

@@ -130,7 +130,13 @@ def serve_command(host: str, port: int, database: str | None, names: tuple[str, 
     Example:
         zcdb serve --port 8800
     """
-    site = open_site({"DATABASE": database, "ALLOWED_HOSTS": (host, *names)}, host, port)
+    config = {
+        "DATABASE": database,
+        "ALLOWED_HOSTS": (host, *names),
+        # Whoever else reaches it may read, and keep short addresses; reports take room.
+        "MAY_FREEZE": is_loopback(host),
+    }
+    site = open_site(config, host, port)
     if not is_loopback(host):
         click.echo(
             f"Warning: everybody who reaches {host} can read this database; there is no login.",
