@@ -6,8 +6,8 @@
 
 `import` reads the texts that `importers.py` makes, and records them.  `bundle` generates trials
 with all metrics and samples, imports them, exports them and imports that into another database;
-each step in a process of its own, with its peak memory.  `compare` generates trials without
-samples in 10,000 pairs of cases and compares them along the api.  The generator is seeded.
+each step in a process of its own, with its peak memory.  `compare` compares along the api in a
+database that `generate.py` makes: 10,000 pairs of cases at a million trials.  All is seeded.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import store_support as support
+from generate import generate
 from importers import iperf3_document, netperf_tables
 
 from zcdb.factors import Factors, case_id
 from zcdb.importers import read
 from zcdb.importers.record import source_of
-from zcdb.records import MetricValue, Run, TrialEnd
+from zcdb.records import Run
 from zcdb.report import bundles, compare
 from zcdb.store.bundle_read import Member, line_of, utc_text
 from zcdb.store.session import Database, opened
@@ -47,12 +48,10 @@ CASES_A_RUN = len(support.APIS) * len(support.SIZES)
 # -- a bundle of generated trials ---------------------------------------------------------------
 
 
-def generated(trials: int, *, is_lean: bool = False) -> Iterator[Member]:
-    """Yield the members of a bundle: every run measures the same cases in another context.
+def generated(trials: int) -> Iterator[Member]:
+    """Yield the members of a bundle of about so many trials.
 
-    Args:
-        trials: about how many.
-        is_lean: two metrics and no samples, for a database of a million trials.
+    Every run measures the same cases in another context.
     """
     count = max(1, trials // (CASES_A_RUN * REPETITIONS))
     runs = [support.make_run(1 + number, repetitions=REPETITIONS) for number in range(count)]
@@ -63,7 +62,7 @@ def generated(trials: int, *, is_lean: bool = False) -> Iterator[Member]:
     yield "cases.ndjson", _case_lines(runs)
     yield "runs.ndjson", map(_run_line, runs)
     measured: dict[tuple[str, str], dict[tuple[str, str], list[float | None]]] = {}
-    yield "trials.ndjson", _trial_lines(runs, environment.id, measured, is_lean=is_lean)
+    yield "trials.ndjson", _trial_lines(runs, environment.id, measured)
     yield "measurements.ndjson", _measurement_lines(measured)
 
 
@@ -119,15 +118,13 @@ def _trial_lines(
     runs: list[Run],
     environment_id: str,
     measured: dict[tuple[str, str], dict[tuple[str, str], list[float | None]]],
-    *,
-    is_lean: bool,
 ) -> Iterator[bytes]:
     noise = random.Random(SEED)
     for run in runs:
         context = observed(run)
         for place in run.plan:
             start = support.make_start(run, place, observed=context)
-            end = _lean_end(start, noise) if is_lean else support.demo_end(start, noise)
+            end = support.demo_end(start, noise)
             case = case_id(start.case_factors)
             values = measured.setdefault((run.id, case), {})
             for one in end.measurements:
@@ -149,23 +146,12 @@ def _trial_lines(
                 "sender_environment": environment_id,
                 "receiver_environment": environment_id,
                 "excluded": None,
-                "counts": None if is_lean else end.counts,
-                "reasons": None if is_lean else [],
+                "counts": end.counts,
+                "reasons": [],
                 "flags": [[flag.code, flag.detail] for flag in end.flags],
                 "samples": end.samples and end.samples.columns,
             }
             yield line_of(plain)
-
-
-def _lean_end(start: support.TrialStart, noise: random.Random) -> TrialEnd:
-    sender, _, gbit = support.COSTS[str(start.case_factors["api"])]
-    return support.make_end(
-        start,
-        measurements=(
-            MetricValue("throughput", "", gbit * 1e9 * noise.gauss(1, 0.012)),
-            MetricValue("service_demand_sender", "soak", sender * noise.gauss(1, 0.02)),
-        ),
-    )
 
 
 def _measurement_lines(
@@ -208,9 +194,8 @@ def step(what: str, work: Callable[[], object]) -> None:
     print(json.dumps({"what": what, **took, "peak_mb": peak_mb()}))
 
 
-def do_generate(path: str, trials: str, lean: str) -> None:
-    named = generated(int(trials), is_lean=lean == "lean")
-    step("generating", lambda: bundles.write_bundle(Path(path), named))
+def do_generate(path: str, trials: str) -> None:
+    step("generating", lambda: bundles.write_bundle(Path(path), generated(int(trials))))
 
 
 def do_take(path: str, database: str) -> None:
@@ -229,7 +214,7 @@ def bundle(trials: int, first: str | None, second: str | None) -> None:
         folder = Path(name)
         one, two = first or str(folder / "one.db"), second or str(folder / "two.db")
         made, given = folder / "made.zip", folder / "given.zip"
-        in_process("do-generate", str(made), str(trials), "full")
+        in_process("do-generate", str(made), str(trials))
         in_process("do-take", str(made), one)
         in_process("do-give", str(given), one)
         in_process("do-take", str(given), two)
@@ -241,14 +226,14 @@ def bundle(trials: int, first: str | None, second: str | None) -> None:
 
 def compare_pairs(trials: int) -> None:
     """Print what comparing all pairs takes, first and repeated."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        in_process("do-generate", str(folder / "made.zip"), str(trials), "lean")
-        in_process("do-take", str(folder / "made.zip"), str(folder / "one.db"))
-        with opened(folder / "one.db", with_history=False) as db:
-            took = [_compared_s(db) for _ in range(8)]
-        rest = statistics.median(took[1:])
-        print(f"comparing: first {took[0] * 1000:.0f} ms, then {rest * 1000:.0f} ms (median of 7)")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        opened(Path(folder) / "one.db", with_history=False) as db,
+    ):
+        generate(db, trials)
+        took = [_compared_s(db) for _ in range(8)]
+    rest = statistics.median(took[1:])
+    print(f"comparing: first {took[0] * 1000:.0f} ms, then {rest * 1000:.0f} ms (median of 7)")
 
 
 def _compared_s(db: Database) -> float:
