@@ -161,7 +161,8 @@ def test_what_is_not_there_is_404_and_what_is_no_id_400(client: FlaskClient) -> 
     assert client.get("/sources.json?nonsense=1").status_code == 400
 
 
-def test_the_pages_cost_a_fixed_number_of_statements(client: FlaskClient, db: Database) -> None:
+def test_the_pages_cost_a_fixed_number_of_statements(db: Database) -> None:
+    client = create_app({"DATABASE": db}).test_client()  # one that keeps no answer yet
     counts = []
     for path in ("/history", "/history/morton-memory-bandwidth", "/sources"):
         with StatementCount(db) as statements:
