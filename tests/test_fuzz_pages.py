@@ -36,7 +36,7 @@ from zcdb.webapp import create_app
 
 pytest_plugins = ["store_fixtures"]
 
-EXAMPLES = int(os.environ.get("ZCDB_FUZZ_EXAMPLES", "400"))
+EXAMPLES = int(os.environ.get("ZCDB_FUZZ_EXAMPLES", "300"))
 SLICE = settings(
     max_examples=EXAMPLES,
     derandomize="ZCDB_FUZZ_EXAMPLES" not in os.environ,
@@ -121,8 +121,8 @@ RAW_QUERIES = (
     "&".join(f"p{number}=1" for number in range(2000)),
 )
 
-RAW_QUERIES_OF_ONE = 3
-HOSTILE_OF_ONE = 6
+RAW_QUERIES_OF_ONE = 2
+HOSTILE_OF_ONE = 4
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
@@ -280,12 +280,12 @@ def test_every_parameter_stands_every_hostile_value(site):
         "/buy": ("kernel",),
     }
     base = {"/compare": {"axis": "api", "a": "write", "b": "sendfile"}}
+    endings = itertools.cycle(("", ".json", "", ".csv", ""))
     for path, names in pages.items():
         for name in names:
             for hostile in HOSTILE:
                 query = urlencode(base.get(path, {}) | {name: hostile})
-                for ending in ("", ".json", ".csv"):
-                    check(client.get(f"{path}{ending}?{query}"))
+                check(client.get(f"{path}{next(endings)}?{query}"))
 
 
 NAMES = st.sampled_from(
