@@ -18,7 +18,7 @@ test: $(VENV)/.test
 	$(MAKE) check
 
 check: lint types borders c-warnings
-	$(BIN)/python -m pytest $(ARGS)
+	scripts/run-tests $(ARGS)
 
 lint:
 	$(BIN)/ruff check .

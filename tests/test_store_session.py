@@ -167,8 +167,9 @@ def _said_by_an_ordinary_user(action: Callable[[], object]) -> str:
 
 def _reachable_folder(tmp_path: Path) -> Path:
     """Return a new folder that every user may enter: pytest's own are closed to others."""
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(0o755)
+    for folder in (tmp_path, *tmp_path.parents):
+        if not folder.stat().st_mode & 0o005:
+            folder.chmod(0o755)
     folder = tmp_path / "shelf"
     folder.mkdir()
     return folder
