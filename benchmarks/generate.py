@@ -51,6 +51,7 @@ from zcdb.store.models import (
     CaseFactorRow,
     CaseRow,
     EnvironmentRow,
+    EnvironmentUseRow,
     ExperimentRow,
     FlagRow,
     MeasurementRow,
@@ -110,6 +111,7 @@ ORDER: tuple[type[DeclarativeBase], ...] = (
     CaseFactorRow,
     PairingRow,
     RunRow,
+    EnvironmentUseRow,
     PlannedCaseRow,
     PlannedTrialRow,
     TrialRow,
@@ -256,6 +258,16 @@ class _Run:
                 "seed": SEED,
                 "outcome": "finished",
                 "readings_json": canonical_json([{"steal_ratio": 0.0}]),
+            },
+        )
+        tables.add(
+            EnvironmentUseRow,
+            {
+                "environment_id": self.environment,
+                "run_id": self.key,
+                "trials": places,
+                "first_at": self.started_at,
+                "last_at": self.started_at + timedelta(seconds=TRIAL_SECONDS * (places - 1)),
             },
         )
         for position, (factors, key, _) in enumerate(cases):

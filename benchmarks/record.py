@@ -35,7 +35,7 @@ from zcdb.factors import Factors, case_id
 from zcdb.importers import read
 from zcdb.importers.record import source_of
 from zcdb.records import Run
-from zcdb.report import bundles, compare
+from zcdb.report import asking, bundles, compare
 from zcdb.store.bundle_read import Member, line_of, utc_text
 from zcdb.store.session import Database, opened
 from zcdb.store.sources import add_source
@@ -237,7 +237,7 @@ def compare_pairs(trials: int) -> None:
 
 
 def _compared_s(db: Database) -> float:
-    question = compare.ask_factor("api", "write", ["sendfile"], {})
+    question = asking.ask_factor("api", "write", ["sendfile"], {})
     began = time.perf_counter()
     report = compare.compare(db, question)
     took = time.perf_counter() - began

@@ -19,11 +19,15 @@ from store_support import (
 from zcdb import factors
 from zcdb.cli import cli
 from zcdb.errors import UsageError
+from zcdb.report import asking
 from zcdb.report import compare as comparing
 from zcdb.report import compare_render as render
 from zcdb.report.naming import distinguishing, told_text
 from zcdb.store import write
 from zcdb.store.queries import NotFound
+from zcdb.store.queries import compare as pairing
+from zcdb.store.queries.compare import Pair, Pairs, Side
+from zcdb.store.results import Statistic
 from zcdb.store.session import Database, open_database
 
 pytest_plugins = ["store_fixtures"]
@@ -32,7 +36,7 @@ Demo = tuple[Database, DemoIds]
 
 
 def _ask(*candidates: str, baseline: str = "write", axis: str = "api", **others: object):
-    return comparing.ask_factor(axis, baseline, list(candidates), **others)
+    return asking.ask_factor(axis, baseline, list(candidates), **others)
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +44,13 @@ def history(tmp_path_factory):
     db = open_database(tmp_path_factory.mktemp("history") / "history.db")
     yield db
     db.dispose()
+
+
+THROUGHPUT = ("throughput", "")
+
+
+def _throughput(mean: float) -> Statistic:
+    return Statistic(*THROUGHPUT, 5, mean, None, mean / 100, None, None, None)
 
 
 def test_every_pair_that_differs_in_the_factor_alone_is_found(demo: Demo):
@@ -164,7 +175,7 @@ def test_what_is_not_there_is_named(demo: Demo):
 )
 def test_what_makes_no_sense_is_told(arguments, sentence):
     with pytest.raises(UsageError, match=sentence):
-        comparing.ask_factor(*arguments)
+        asking.ask_factor(*arguments)
 
 
 def test_the_same_question_has_one_address():
@@ -186,6 +197,55 @@ def test_many_pairs_say_what_few_pairs_say(demo: Demo, monkeypatch):
     for a, b in zip(few.metrics[0].rows, many.metrics[0].rows, strict=True):
         assert (a.verdict.word, b.kind) == (b.verdict.word, "welch")
         assert a.verdict.ratio == pytest.approx(b.verdict.ratio, rel=0.01)
+
+
+def test_pairs_made_one_by_one_say_what_pairs_made_at_once_say(demo: Demo, monkeypatch):
+    db, _ = demo
+    question = _ask("sendfile", "msg_zerocopy", metrics=("throughput", "service_demand_sender"))
+    monkeypatch.setattr(comparing, "EXACT_LIMIT", 0)
+    at_once = comparing.compare(db, question)
+    monkeypatch.setattr(pairing, "EXACT_LIMIT", 0)
+
+    one_by_one = comparing.compare(db, question)
+
+    def rows(report):
+        return {
+            (metric.metric, row.baseline.case_id, row.candidate.case_id): row
+            for metric in report.metrics
+            for row in metric.rows
+        }
+
+    assert rows(one_by_one).keys() == rows(at_once).keys()
+    for key, row in rows(at_once).items():
+        made = rows(one_by_one)[key]
+        assert made.verdict.ratio == row.verdict.ratio
+        assert made.verdict.word == row.verdict.word
+        assert made.baseline_statistic == row.baseline_statistic
+        assert made.baseline.factors == row.baseline.factors
+    for lazy, eager in zip(one_by_one.metrics, at_once.metrics, strict=True):
+        assert lazy.tally.words == eager.tally.words
+        assert lazy.mean_ratio == pytest.approx(eager.mean_ratio, rel=1e-12)
+        assert lazy.tally.missing == eager.tally.missing
+        assert lazy.tally.at_link_rate == eager.tally.at_link_rate
+
+
+def test_pairs_at_the_rate_of_their_link_are_counted():
+    sides = [
+        Side("a" * 32, '{"link_rate":1000000000}', {THROUGHPUT: _throughput(940e6)}),
+        Side("b" * 32, '{"sender_link_speed":"1000000000"}', {THROUGHPUT: _throughput(500e6)}),
+        Side("c" * 32, "{}", {THROUGHPUT: _throughput(990e6)}),
+        Side("d" * 32, "{}", {}),
+    ]
+    chosen = [(0, 1), (1, 2), (2, 1), (1, 3)]
+    pairs = Pairs([Pair(sides[a], sides[b], {}) for a, b in chosen], len(chosen), (), 0, {})
+    question = comparing.Question("factor", "api", "write", ("send",), metrics=("throughput",))
+
+    report = comparing.make_report(question, pairs)
+
+    tally = report.metrics[0].tally
+    assert (tally.at_link_rate, tally.missing) == (1, 1)
+    assert any("1 pair with throughput at the link's rate" in said for said in report.warnings)
+    assert any("Throughput: 1 pair without a value on both" in said for said in report.warnings)
 
 
 def test_a_comparison_takes_a_fixed_number_of_statements(demo: Demo):

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 from sqlalchemy import select
 
-from zcdb.report import compare
+from zcdb.report import asking, compare
 from zcdb.store import queries, rebuild
 from zcdb.store.models import Base, MeasurementRow, SummaryRow
 from zcdb.store.session import Database, opened
@@ -121,7 +121,7 @@ def test_cases_grow_more_slowly_than_trials(generator):
 
 
 def test_every_level_of_the_api_has_partners(generated):
-    report = compare.compare(generated, compare.ask_factor("api", "write", ["sendfile"], {}))
+    report = compare.compare(generated, asking.ask_factor("api", "write", ["sendfile"], {}))
 
     assert report.found == len(rows(generated, "cases")) // 4
     assert report.unpaired == ()

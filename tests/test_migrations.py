@@ -231,3 +231,31 @@ def test_every_constraint_has_a_name_that_a_migration_can_drop(database_url: str
 
     assert names
     assert all(re.match(r"(fk|uq|ck)_", constraint["name"] or "") for constraint in names)
+
+
+def _uses(connection: Connection) -> list[tuple[Any, ...]]:
+    rows = connection.execute(sa.text("SELECT * FROM environment_uses ORDER BY 1, 2"))
+    return [tuple(row) for row in rows]
+
+
+def test_what_was_measured_where_is_counted_from_the_trials_on_the_way_up(
+    database_url: str,
+) -> None:
+    demo_database(database_url)
+    with migration_engine(resolve_url(database_url)) as engine:
+        with engine.connect() as connection:
+            before = _uses(connection)
+        migrate.downgrade(engine, "0003")
+        with engine.connect() as connection:
+            tables = inspect(connection).get_table_names()
+            trials = connection.scalar(sa.text("SELECT count(*) FROM trials"))
+        migrate.upgrade(engine)
+        with engine.connect() as connection:
+            after = _uses(connection)
+
+    assert before
+    assert after == before
+    assert "environment_uses" not in tables
+    assert trials == 86
+    with opened(database_url) as db:
+        assert verify(db).problems == ()

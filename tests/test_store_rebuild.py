@@ -16,6 +16,7 @@ from zcdb.store.models import (
     CaseFactorRow,
     CaseRow,
     EnvironmentRow,
+    EnvironmentUseRow,
     MeasurementRow,
     PairingRow,
     SummaryRow,
@@ -29,7 +30,7 @@ pytest_plugins = ["store_fixtures"]
 
 def _lose_what_is_derived(db: Database) -> None:
     with db.writing() as session:
-        for row_class in (CaseFactorRow, PairingRow, SummaryRow):
+        for row_class in (CaseFactorRow, EnvironmentUseRow, PairingRow, SummaryRow):
             session.execute(delete(row_class))
         nothing = dict.fromkeys(("mean", "median", "sd", "low", "high"))
         session.execute(update(MeasurementRow).values(n=0, **nothing))
@@ -89,6 +90,20 @@ def test_rebuilding_drops_a_summary_that_nothing_was_measured_for(db: Database) 
 
     assert any("the summary of throughput soak is out of date" in said for said in problems)
     assert verify(db).problems == ()
+
+
+def test_what_was_measured_where_is_verified_and_made_anew(db: Database) -> None:
+    ids = write_demo(db)
+    before = queries.environment_page(db, ids.environment_id)
+    with db.writing() as session:
+        session.execute(update(EnvironmentUseRow).values(trials=EnvironmentUseRow.trials + 1))
+
+    problems = verify(db).problems
+    rebuild(db)
+
+    assert f"run {ids.run_id}: table environment_uses is out of date" in problems
+    assert verify(db).problems == ()
+    assert queries.environment_page(db, ids.environment_id) == before
 
 
 def test_verifying_names_what_is_wrong(sqlite_db: Database) -> None:

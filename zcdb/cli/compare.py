@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -84,24 +84,22 @@ def _question(
     method: str,
     matters: str,
 ) -> Question:
-    from zcdb import units
     from zcdb.errors import UsageError
-    from zcdb.report import compare as comparing
+    from zcdb.report.asking import ask_factor, margin
+    from zcdb.report.compare import DEFAULT_METRICS
 
-    try:
-        margin = units.parse_ratio(matters)
-    except ValueError as error:
-        raise UsageError(f"--matters: {error}") from None
-    chosen = metrics or comparing.DEFAULT_METRICS
+    others: dict[str, Any] = {
+        "metrics": metrics or DEFAULT_METRICS,
+        "method": method,
+        "matters": margin(matters, "--matters"),
+    }
     if "=" in baseline:
         factor, _, first = baseline.partition("=")
-        others = [value.removeprefix(f"{factor}=") for value in candidates]
-        return comparing.ask_factor(
-            factor, first, others, _filters(where), metrics=chosen, method=method, matters=margin
-        )
+        levels = [value.removeprefix(f"{factor}=") for value in candidates]
+        return ask_factor(factor, first, levels, _filters(where), **others)
     if where:
         raise UsageError("--where filters cases along a factor; two ids name their cases")
-    return _about_ids(store, (baseline, *candidates), chosen, method, margin)
+    return _about_ids(store, (baseline, *candidates), **others)
 
 
 def _filters(where: tuple[str, ...]) -> dict[str, list[str]]:
@@ -116,11 +114,9 @@ def _filters(where: tuple[str, ...]) -> dict[str, list[str]]:
     return filters
 
 
-def _about_ids(
-    store: Database, ids: tuple[str, ...], metrics: tuple[str, ...], method: str, margin: float
-) -> Question:
+def _about_ids(store: Database, ids: tuple[str, ...], **others: Any) -> Question:
     from zcdb.errors import UsageError
-    from zcdb.report import compare as comparing
+    from zcdb.report.asking import ask_ids
     from zcdb.store import queries
 
     found = [queries.find(store, prefix) for prefix in ids]
@@ -131,19 +127,8 @@ def _about_ids(
             " compare cases with cases or runs with runs",
             hint="levels of a factor are written api=write sendfile",
         )
-    if kinds == {"run"} and len(found) != 2:
-        raise UsageError("runs are compared two at a time")
-    return comparing.checked(
-        comparing.Question(
-            "runs" if kinds == {"run"} else "cases",
-            "",
-            found[0].id,
-            tuple(thing.id for thing in found[1:]),
-            metrics=metrics,
-            method=method,
-            matters=margin,
-        )
-    )
+    ids_found = [thing.id for thing in found]
+    return ask_ids(f"{kinds.pop()}s", ids_found[0], ids_found[1:], **others)
 
 
 def _rendered(report: ComparisonReport, form: str) -> str:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import ipaddress
 import socket
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from zcdb.errors import HostError, ZcdbError
+
+if TYPE_CHECKING:
+    from zcdb.store.session import Database
 
 THREADS = 8
 
@@ -65,6 +70,7 @@ def open_site(config: Mapping[str, Any], host: str, port: int) -> Site:
         raise
     server = create_server(app, sockets=[listening], threads=THREADS, ident="zcdb")
     database = app.extensions["zcdb"]
+    threading.Thread(target=_warm, args=(database,), daemon=True).start()
 
     def close() -> None:
         server.close()
@@ -72,6 +78,15 @@ def open_site(config: Mapping[str, Any], host: str, port: int) -> Site:
 
     address = url(host, listening.getsockname()[1])
     return Site(server, database.name, address, close)
+
+
+def _warm(database: Database) -> None:
+    """Read what the first reader would else wait for: the index of all cases."""
+    from zcdb.store.queries.index import case_index
+
+    # Who asks for a page is told what is wrong with the database; nobody reads it here.
+    with contextlib.suppress(ZcdbError), database.reading() as session:
+        case_index(database, session)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -151,11 +151,14 @@ def clean_lines(text: str, encoding: str, first_line: int = 1, first_byte: int =
     dirty = _DIRTY.search(text) is not None
     quote = _TIGHT_QUOTE if dirty and _is_tightly_quoted(text) else _QUOTE
     soft = "=" in text and _is_quoted_printable(text)
+    # Of plain text every character is a byte, and nobody has to look at each line for it.
+    is_plain = encoding == "utf-8" and text.isascii()
+    newline = byte_length("\n", encoding)
     lines: list[Line] = []
     position = first_byte
     held: Line | None = None
     for number, raw in enumerate(text.split("\n"), first_line):
-        end = position + byte_length(raw, encoding) + byte_length("\n", encoding)
+        end = position + (len(raw) if is_plain else byte_length(raw, encoding)) + newline
         clean = _clean(raw, quote) if dirty else raw
         line = Line(clean.rstrip(), number, number, position, end)
         position = end
@@ -174,7 +177,7 @@ def clean_lines(text: str, encoding: str, first_line: int = 1, first_byte: int =
             last.first,
             last.last,
             last.first_byte,
-            max(last.first_byte, last.end_byte - byte_length("\n", encoding)),
+            max(last.first_byte, last.end_byte - newline),
         )
     return lines
 

@@ -9,10 +9,9 @@ measured both, Welch's test otherwise; more pairs use the stored n, mean and sd.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from urllib.parse import urlencode
@@ -20,11 +19,11 @@ from urllib.parse import urlencode
 import numpy as np
 
 from zcdb import factors as registry
-from zcdb.errors import UsageError
 from zcdb.factors import FACTORS, FactorValue
-from zcdb.metrics import CPU_METHODS, HEADLINE_CPU_METHOD, METRICS
+from zcdb.lazy import Lazy
+from zcdb.metrics import HEADLINE_CPU_METHOD, METRICS
 from zcdb.report.facts import changed_facts
-from zcdb.report.linter import warnings_of
+from zcdb.report.linter import AT_LINK_RATE, warnings_of
 from zcdb.report.naming import distinguishing
 from zcdb.stats.compare import Comparison, Sample, compare_paired, compare_welch
 from zcdb.stats.many import Judged, Samples, judge_many
@@ -111,20 +110,53 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class MetricComparison:
-    """All pairs by one metric.
+class Tally:
+    """All pairs by one metric, counted: nobody has to go through ten thousand rows for it.
 
     Attributes:
         words: verdict word -> pairs.
         mean_ratio: geometric mean of the pairs' ratios; None where no pair has one.
+        kinds: how pairs were compared, "paired" or "welch".
+        missing: pairs without a value on both sides.
+        without_interval: pairs with a ratio alone.
+        at_link_rate: pairs with a side whose mean is that of the link.
+        tells_needed: whether some pair says how many repetitions would decide.
+        family_size: comparisons that were tested together; 0 where none was.
+    """
+
+    words: Mapping[str, int]
+    mean_ratio: float | None
+    kinds: frozenset[str]
+    missing: int
+    without_interval: int
+    at_link_rate: int
+    tells_needed: bool
+    family_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetricComparison:
+    """All pairs by one metric.
+
+    Attributes:
+        tally: the same rows, counted.
     """
 
     metric: str
     method: str
     is_judged: bool
-    rows: tuple[Row, ...]
-    words: Mapping[str, int]
-    mean_ratio: float | None
+    rows: Sequence[Row]
+    tally: Tally
+
+    @property
+    def words(self) -> Mapping[str, int]:
+        """Verdict word -> pairs."""
+        return self.tally.words
+
+    @property
+    def mean_ratio(self) -> float | None:
+        """Geometric mean of the pairs' ratios; None where no pair has one."""
+        return self.tally.mean_ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,83 +201,6 @@ def _text(value: FactorValue) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def ask_factor(
-    factor: str,
-    baseline: str,
-    candidates: Sequence[str],
-    where: Mapping[str, Sequence[str]] | None = None,
-    **others: object,
-) -> Question:
-    """Return a question about levels of a factor, its words read as an experiment file's are.
-
-    Raises:
-        UsageError: for an unknown factor, a value it does not take, or one level twice.
-    """
-    known = registry.find(factor)
-    if known is None:
-        raise UsageError(
-            f"there is no factor {factor!r}",
-            hint=_near(factor, FACTORS),
-        )
-    levels = [level_of(known.name, text) for text in (baseline, *candidates)]
-    if len(set(levels)) != len(levels):
-        raise UsageError(
-            f"{factor}: each level is compared once, got {', '.join(map(str, levels))}"
-        )
-    filters = {
-        _known(name): tuple(level_of(_known(name), value) for value in values)
-        for name, values in (where or {}).items()
-    }
-    return checked(
-        Question("factor", known.name, levels[0], tuple(levels[1:]), filters, **others)  # type: ignore[arg-type]
-    )
-
-
-def _near(word: str, known: Iterable[str]) -> str | None:
-    near = difflib.get_close_matches(word, list(known), 3, 0.5)
-    return f"did you mean {' or '.join(near)}?" if near else None
-
-
-def _known(name: str) -> str:
-    factor = registry.find(name)
-    if factor is None:
-        raise UsageError(f"there is no factor {name!r}", hint=_near(name, FACTORS))
-    return factor.name
-
-
-def level_of(factor: str, text: str) -> FactorValue:
-    """Return a level as it is stored; published and observed values are taken as they stand.
-
-    Raises:
-        UsageError: for a value that the factor does not take.
-    """
-    try:
-        return registry.normalise_published(factor, text)
-    except ValueError as error:
-        raise UsageError(f"{factor}: {error}") from None
-
-
-def checked(question: Question) -> Question:
-    """Return the question if it makes sense.
-
-    Raises:
-        UsageError: for an unknown metric or method, or a margin that is none.
-    """
-    for name in question.metrics:
-        if name not in METRICS:
-            raise UsageError(f"there is no metric {name!r}", hint=_near(name, METRICS))
-    if question.method not in CPU_METHODS:
-        raise UsageError(
-            f"there is no CPU method {question.method!r}",
-            hint=f"methods are {', '.join(CPU_METHODS)}",
-        )
-    if not 0 < question.matters < 1:
-        raise UsageError(f"matters is a ratio above 0 and below 1, got {question.matters:g}")
-    if not question.candidates:
-        raise UsageError("a comparison needs something to compare with the baseline")
-    return question
-
-
 def compare(db: Database, question: Question) -> ComparisonReport:
     """Answer a question from the database.
 
@@ -274,13 +229,15 @@ def find_pairs(db: Database, question: Question) -> Pairs:
 
 def make_report(question: Question, pairs: Pairs) -> ComparisonReport:
     """Return what the pairs say."""
-    pairs = replace(pairs, pairs=_in_order(question, pairs.pairs))
+    # Pairs that are made one by one stay where their figures are.
+    if not pairs.figures:
+        pairs = replace(pairs, pairs=_in_order(question, pairs.pairs))
     judged = [key for key in question.measured() if key[0] in question.metrics]
     if len(pairs.pairs) <= EXACT_LIMIT:
-        metrics = _judged_exactly(question, pairs.pairs, judged)
+        metrics = _judged_exactly(question, pairs, judged)
     else:
-        metrics = _judged_from_summaries(question, pairs.pairs, judged)
-    metrics += [_beside(pairs.pairs, key) for key in question.measured() if key not in judged]
+        metrics = _judged_from_summaries(question, pairs, judged)
+    metrics += [_beside(pairs, key) for key in question.measured() if key not in judged]
     shown = [side.factors for pair in pairs.pairs[:SHOWN_LIMIT] for side in _sides(pair)]
     own = _own_factors(question, pairs)
     varying = [name for name in registry.varying(shown) if name not in own]
@@ -302,10 +259,10 @@ def make_report(question: Question, pairs: Pairs) -> ComparisonReport:
     return _with_warnings(report)
 
 
-def _in_order(question: Question, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+def _in_order(question: Question, pairs: Sequence[Pair]) -> Sequence[Pair]:
     """Return the pairs by the values of their factors, sizes by size, candidates as asked."""
     if len(pairs) > SHOWN_LIMIT:
-        return tuple(pairs)
+        return pairs
     own = {question.factor} if question.kind == "factor" else set()
     filled = [pair.baseline.factors for pair in pairs]
     names = [name for name in registry.varying(filled) if name not in own]
@@ -381,16 +338,17 @@ def _followers(pairs: Pairs, names: set[str]) -> dict[str, tuple[str, str]]:
 
 
 def _family_size(metrics: Sequence[MetricComparison]) -> int:
-    sizes = [row.verdict.family_size for metric in metrics for row in metric.rows if row.verdict]
-    return max(sizes, default=0)
+    return max((metric.tally.family_size for metric in metrics), default=0)
 
 
 def _judged_exactly(
-    question: Question, pairs: Sequence[Pair], keys: Sequence[Key]
+    question: Question, pairs: Pairs, keys: Sequence[Key]
 ) -> list[MetricComparison]:
     """Return every pair by every metric, all of them one family."""
     comparisons = {
-        (key, index): _comparison(pair, key) for key in keys for index, pair in enumerate(pairs)
+        (key, index): _comparison(pair, key)
+        for key in keys
+        for index, pair in enumerate(pairs.pairs)
     }
     known = [(place, c) for place, c in comparisons.items() if isinstance(c, Comparison)]
     verdicts = judge(
@@ -402,10 +360,11 @@ def _judged_exactly(
     by_place = {place: verdict for (place, _), verdict in zip(known, verdicts, strict=True)}
     return [
         _metric(
+            pairs,
             key,
             [
                 _row(pair, key, comparisons[key, index], by_place.get((key, index)))
-                for index, pair in enumerate(pairs)
+                for index, pair in enumerate(pairs.pairs)
             ],
         )
         for key in keys
@@ -442,46 +401,98 @@ def _row(pair: Pair, key: Key, compared: Comparison | str, verdict: Verdict | No
     )
 
 
-def _metric(key: Key, rows: Sequence[Row], is_judged: bool = True) -> MetricComparison:
-    ratios = [
-        math.log(row.verdict.ratio) for row in rows if row.verdict and row.verdict.ratio is not None
-    ]
-    words: Counter[str] = Counter(row.verdict.word for row in rows if row.verdict)
-    return MetricComparison(
-        metric=key[0],
-        method=key[1],
-        is_judged=is_judged,
-        rows=tuple(rows),
-        words=dict(words),
-        mean_ratio=math.exp(math.fsum(ratios) / len(ratios)) if ratios else None,
+def _metric(
+    pairs: Pairs, key: Key, rows: Sequence[Row], is_judged: bool = True
+) -> MetricComparison:
+    verdicts = [row.verdict for row in rows if row.verdict]
+    tally = Tally(
+        words=dict(Counter(verdict.word for verdict in verdicts)),
+        mean_ratio=_mean_ratio([verdict.ratio for verdict in verdicts if verdict.ratio]),
+        kinds=frozenset(row.kind for row in rows if row.verdict),
+        missing=sum(bool(row.missing) for row in rows),
+        without_interval=sum(one.low is None and one.ratio is not None for one in verdicts),
+        at_link_rate=_at_link_rate(pairs, key),
+        tells_needed=any(verdict.repetitions_needed for verdict in verdicts),
+        family_size=max((verdict.family_size for verdict in verdicts), default=0),
     )
+    return MetricComparison(key[0], key[1], is_judged, tuple(rows), tally)
 
 
-def _beside(pairs: Sequence[Pair], key: Key) -> MetricComparison:
+def _mean_ratio(ratios: Sequence[float]) -> float | None:
+    return math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) if ratios else None
+
+
+def _at_link_rate(pairs: Pairs, key: Key) -> int:
+    """Return how many pairs have a side whose throughput is that of the link."""
+    if key[0] != "throughput" or not pairs.pairs:
+        return 0
+    full = [
+        (side.link_rate > 0) & (side.mean >= AT_LINK_RATE * side.link_rate)
+        for side in pairs.figures_of(key)
+    ]
+    return int(np.count_nonzero(full[0] | full[1]))
+
+
+def _beside(pairs: Pairs, key: Key) -> MetricComparison:
     """Return a metric that is shown beside the judged ones: a cost never stands alone."""
-    rows = [_row(pair, key, "not judged", None) for pair in pairs]
-    return _metric(key, rows, is_judged=False)
+    rows = Lazy(len(pairs.pairs), lambda at: _row(pairs.pairs[at], key, "not judged", None))
+    tally = Tally({}, None, frozenset(), len(rows), 0, 0, False, 0)
+    return MetricComparison(key[0], key[1], False, rows, tally)
 
 
 def _judged_from_summaries(
-    question: Question, pairs: Sequence[Pair], keys: Sequence[Key]
+    question: Question, pairs: Pairs, keys: Sequence[Key]
 ) -> list[MetricComparison]:
     """Return many pairs by every metric from the stored n, mean and sd; one family."""
+    figures = [pairs.figures_of(key) for key in keys]
     baseline, candidate = (
-        Samples(*np.array([_summary(_sides(p)[place], key) for key in keys for p in pairs]).T)
+        Samples(
+            np.concatenate([both[place].n for both in figures]),
+            np.concatenate([both[place].mean for both in figures]),
+            np.concatenate([both[place].sd for both in figures]),
+        )
         for place in (0, 1)
     )
-    better = [METRICS[name].better for name, _ in keys for _ in pairs]
+    count = len(pairs.pairs)
+    better = [METRICS[name].better for name, _ in keys for _ in range(count)]
     judged = judge_many(baseline, candidate, better, question.matters, LEVEL)
-    metrics = []
-    for number, key in enumerate(keys):
-        start = number * len(pairs)
-        rows = [
-            _judged_row(question, pair, key, judged, start + index, is_shown=index < SHOWN_LIMIT)
-            for index, pair in enumerate(pairs)
-        ]
-        metrics.append(_metric(key, rows))
-    return metrics
+    return [
+        _judged_metric(question, pairs, key, judged, number * count)
+        for number, key in enumerate(keys)
+    ]
+
+
+def _judged_metric(
+    question: Question, pairs: Pairs, key: Key, judged: Judged, start: int
+) -> MetricComparison:
+    """Return the pairs by one metric; `start` is where they begin among all that was judged."""
+    count = len(pairs.pairs)
+
+    def row(at: int) -> Row:
+        is_shown = at < SHOWN_LIMIT
+        return _judged_row(question, pairs.pairs[at], key, judged, start + at, is_shown=is_shown)
+
+    rows = Lazy(count, row)
+    figures = pairs.figures_of(key)
+    ratio = judged.ratio[start : start + count]
+    has_ratio = ~np.isnan(ratio)
+    words = judged.word[start : start + count][has_ratio]
+    tally = Tally(
+        words=dict(Counter(str(word) for word in words)),
+        mean_ratio=_mean_ratio([float(one) for one in ratio[has_ratio]]),
+        kinds=frozenset({"welch"} if has_ratio.any() else ()),
+        missing=int(np.count_nonzero(np.isnan(figures[0].mean) | np.isnan(figures[1].mean))),
+        without_interval=int(
+            np.count_nonzero(has_ratio & np.isnan(judged.standard_error[start : start + count]))
+        ),
+        at_link_rate=_at_link_rate(pairs, key),
+        tells_needed=any(
+            one.verdict is not None and one.verdict.repetitions_needed is not None
+            for one in rows[:SHOWN_LIMIT]
+        ),
+        family_size=judged.family_size if has_ratio.any() else 0,
+    )
+    return MetricComparison(key[0], key[1], True, rows, tally)
 
 
 def _judged_row(
@@ -504,12 +515,3 @@ def _judged_row(
         verdict,
         "",
     )
-
-
-def _summary(side: Side, key: Key) -> tuple[float, float, float]:
-    statistic = side.statistics.get(key)
-    if statistic is None or statistic.mean is None:
-        return (math.nan, math.nan, math.nan)
-    if statistic.sd is None:
-        return (1.0, statistic.mean, 0.0)
-    return (float(statistic.n), statistic.mean, statistic.sd)

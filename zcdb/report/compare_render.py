@@ -8,6 +8,7 @@ import math
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from zcdb import units
@@ -93,8 +94,8 @@ def shown_rows(metric: MetricComparison) -> tuple[Row, ...]:
 
     Their number stands among the remarks.
     """
-    known = tuple(row for row in metric.rows if _is_known(metric, row))
-    return (known or metric.rows)[:SHOWN_LIMIT]
+    known = (row for row in metric.rows if _is_known(metric, row))
+    return tuple(islice(known, SHOWN_LIMIT)) or tuple(metric.rows[:SHOWN_LIMIT])
 
 
 def _is_known(metric: MetricComparison, row: Row) -> bool:
@@ -153,10 +154,9 @@ def words_text(metric: MetricComparison) -> str:
 def remarks(report: ComparisonReport) -> list[str]:
     """Return what to know beside the numbers, a sentence each."""
     sentences = list(report.warnings)
-    verdicts = [row.verdict for metric in report.metrics for row in metric.rows if row.verdict]
-    if any(verdict.repetitions_needed for verdict in verdicts):
+    if any(metric.tally.tells_needed for metric in report.metrics):
         sentences.append("undecided (n): n repetitions of each case would probably decide.")
-    kinds = {row.kind for metric in report.metrics for row in metric.rows if row.verdict}
+    kinds = {kind for metric in report.metrics for kind in metric.tally.kinds}
     if "paired" in kinds:
         sentences.append("Pairs that one run measured are compared block by block.")
     if "welch" in kinds:

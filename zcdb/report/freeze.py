@@ -13,14 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import parse_qsl
 
 from zcdb import __version__
 from zcdb.errors import UsageError, ZcdbError
 from zcdb.ids import Json, canonical_json
-from zcdb.metrics import HEADLINE_CPU_METHOD
 from zcdb.report import compare as comparing
 from zcdb.report import compare_render as render
+from zcdb.report.asking import ask, words_of
 from zcdb.report.compare import ComparisonReport, Question
 from zcdb.report.plain import plain
 from zcdb.store import reports
@@ -64,7 +63,7 @@ def freeze(db: Database, query: str, title: str, at: datetime | None = None) -> 
     """
     if not title.strip() or len(title) > TITLE_LIMIT:
         raise UsageError(f"a title has 1 to {TITLE_LIMIT} characters, got {len(title)}")
-    question = question_of(query)
+    question = ask(words_of(query))
     pairs = comparing.find_pairs(db, question)
     report = comparing.make_report(question, pairs)
     if not report.found:
@@ -101,53 +100,6 @@ def _stored(
 def slug_of(title: str) -> str:
     """Return a title as it stands in an address: lower case, words joined by '-'."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60].strip("-") or "report"
-
-
-def question_of(query: str) -> Question:
-    """Return the question that a canonical query asks.
-
-    Raises:
-        UsageError: if it does not make sense.
-    """
-    words: dict[str, list[str]] = {}
-    for name, value in parse_qsl(query.lstrip("?"), keep_blank_values=False):
-        words.setdefault(name, []).append(value)
-    baseline, candidates = words.pop("a", []), words.pop("b", [])
-    metrics = tuple(dict.fromkeys(words.pop("m", comparing.DEFAULT_METRICS)))
-    method = words.pop("method", [HEADLINE_CPU_METHOD])[0]
-    matters = _matters(words.pop("matters", [str(comparing.DEFAULT_MATTERS)])[0])
-    axis, kind = words.pop("axis", []), words.pop("of", [])
-    if len(baseline) != 1 or not candidates or len(axis) + len(kind) != 1:
-        raise UsageError(
-            f"{query!r} is no comparison",
-            hint="write it as in the address of /compare: axis=api&a=write&b=sendfile",
-        )
-    if axis:
-        return comparing.ask_factor(
-            axis[0], baseline[0], candidates, words, metrics=metrics, method=method, matters=matters
-        )
-    if kind[0] not in ("cases", "runs") or words:
-        raise UsageError(f"{query!r} is no comparison: of=cases or of=runs, and nothing else")
-    return comparing.checked(
-        Question(
-            "runs" if kind[0] == "runs" else "cases",
-            "",
-            baseline[0],
-            tuple(candidates),
-            metrics=metrics,
-            method=method,
-            matters=matters,
-        )
-    )
-
-
-def _matters(text: str) -> float:
-    from zcdb.units import parse_ratio
-
-    try:
-        return parse_ratio(text)
-    except ValueError as error:
-        raise UsageError(f"matters: {error}") from None
 
 
 # -- inputs -------------------------------------------------------------------------------------
@@ -247,7 +199,7 @@ def verify(stored: StoredReport) -> list[Moved]:
         )
     content = json.loads(stored.content)
     report = comparing.make_report(
-        question_of(content["query"]), pairs_from(json.loads(stored.inputs))
+        ask(words_of(content["query"])), pairs_from(json.loads(stored.inputs))
     )
     return list(_differences(content["comparison"], json.loads(_json(report)), ""))
 
@@ -259,7 +211,7 @@ def today(db: Database, stored: StoredReport) -> list[Moved]:
         zcdb.store.queries.NotFound: if a case or run of it is not in this database.
     """
     content = json.loads(stored.content)
-    report = comparing.compare(db, question_of(content["query"]))
+    report = comparing.compare(db, ask(words_of(content["query"])))
     return list(_differences(content["comparison"], json.loads(_json(report)), ""))
 
 

@@ -8,7 +8,6 @@ defaults.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -16,9 +15,7 @@ from zcdb.factors import UNSTATED, display
 from zcdb.metrics import METRICS
 
 if TYPE_CHECKING:
-    from zcdb.report.compare import ComparisonReport, Row
-    from zcdb.store.queries.compare import Side
-    from zcdb.store.results import Statistic
+    from zcdb.report.compare import ComparisonReport
 
 AT_LINK_RATE = 0.93
 """Payload throughput above this share of the link's rate is the link's, not the host's."""
@@ -35,15 +32,8 @@ def _count(number: int, singular: str) -> str:
     return f"{number} {singular}" if number == 1 else f"{number} {singular}s"
 
 
-def _rows(report: ComparisonReport) -> list[Row]:
-    return [row for metric in report.metrics if metric.is_judged for row in metric.rows]
-
-
 def _few_repetitions(report: ComparisonReport) -> Iterator[str]:
-    few = sum(
-        row.verdict is not None and row.verdict.low is None and row.verdict.ratio is not None
-        for row in _rows(report)
-    )
+    few = sum(metric.tally.without_interval for metric in report.metrics if metric.is_judged)
     if few:
         yield (
             f"{_count(few, 'comparison')} with fewer than three repetitions on one side, or without"
@@ -53,10 +43,9 @@ def _few_repetitions(report: ComparisonReport) -> Iterator[str]:
 
 def _missing(report: ComparisonReport) -> Iterator[str]:
     for metric in report.metrics:
-        missing = sum(bool(row.missing) for row in metric.rows) if metric.is_judged else 0
-        if missing:
+        if metric.is_judged and metric.tally.missing:
             label = METRICS[metric.metric].label
-            yield f"{label}: {_count(missing, 'pair')} without a value on both sides."
+            yield f"{label}: {_count(metric.tally.missing, 'pair')} without a value on both sides."
 
 
 def _failures(report: ComparisonReport) -> Iterator[str]:
@@ -84,28 +73,12 @@ def _link_rate(report: ComparisonReport) -> Iterator[str]:
     judged = next((m for m in report.metrics if m.metric == "throughput" and m.is_judged), None)
     if judged is None:
         return
-    full = sum(
-        _is_at_link_rate(row.baseline, row.baseline_statistic)
-        or _is_at_link_rate(row.candidate, row.candidate_statistic)
-        for row in judged.rows
-    )
+    full = judged.tally.at_link_rate
     if full:
         yield (
             f"{_count(full, 'pair')} with throughput at the link's rate: there it says nothing"
             " about the host; look at the service demand."
         )
-
-
-# Of thousands of cases only these two are read: all factors of each would take a second.
-_RATES = re.compile(r'"link_rate":(\d+)[,}]|"sender_link_speed":"?(\d+)"?[,}]')
-
-
-def _is_at_link_rate(side: Side, statistic: Statistic | None) -> bool:
-    if statistic is None or not statistic.mean:
-        return False
-    found = _RATES.search(side.factors_json)
-    rate = float(found[1] or found[2]) if found else 0.0
-    return rate > 0 and statistic.mean >= AT_LINK_RATE * rate
 
 
 def _tools(report: ComparisonReport) -> Iterator[str]:

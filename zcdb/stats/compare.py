@@ -12,7 +12,11 @@ import random
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from zcdb.stats.distributions import t_two_sided_p
 from zcdb.stats.summary import MINIMUM_FOR_INTERVAL, checked, standard_deviation
@@ -177,21 +181,27 @@ def sign_flip_p_value(differences: Sequence[float], seed: int = 0) -> float:
     # Sums of the same numbers in another order may differ in their last bits.
     threshold = observed - 1e-12 * math.fsum(abs(value) for value in values)
     if len(values) <= EXACT_SIGN_FLIP_LIMIT:
-        sums = _signed_sums(values)
-        return sum(abs(total) >= threshold for total in sums) / len(sums)
-    generator = random.Random(seed)  # noqa: S311  (seeded on purpose)
+        return float(np.mean(np.abs(_signed_sums(values)) >= threshold))
     # Eight values at a time: a byte of random bits looks up the sum of their signs.
     tables = [_signed_sums(values[start : start + 8]) for start in range(0, len(values), 8)]
-    extreme = 0
-    for _ in range(SIGN_FLIP_DRAWS):
-        total = sum(table[generator.getrandbits(8) % len(table)] for table in tables)
-        extreme += abs(total) >= threshold
+    total = np.zeros(SIGN_FLIP_DRAWS)
+    for table, drawn in zip(tables, _drawn_bytes(len(tables), seed), strict=True):
+        total += table[drawn % len(table)]
+    extreme = int(np.count_nonzero(np.abs(total) >= threshold))
     return (extreme + 1) / (SIGN_FLIP_DRAWS + 1)
 
 
-def _signed_sums(values: Sequence[float]) -> list[float]:
+@lru_cache(maxsize=32)
+def _drawn_bytes(count: int, seed: int) -> NDArray[np.intp]:
+    """Return the random bytes of all draws, `count` rows; drawn draw by draw."""
+    generator = random.Random(seed)  # noqa: S311  (seeded on purpose)
+    drawn = [generator.getrandbits(8) for _ in range(SIGN_FLIP_DRAWS * count)]
+    return np.array(drawn, np.intp).reshape(SIGN_FLIP_DRAWS, count).T
+
+
+def _signed_sums(values: Sequence[float]) -> NDArray[np.float64]:
     """Return the sums of `values` under every choice of signs."""
-    sums = [0.0]
+    sums = np.zeros(1)
     for value in values:
-        sums = [total + value for total in sums] + [total - value for total in sums]
+        sums = np.concatenate([sums + value, sums - value])
     return sums

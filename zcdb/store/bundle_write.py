@@ -55,6 +55,7 @@ from zcdb.store.models import (
 )
 from zcdb.store.statistics import refresh_measurements, refresh_summaries
 from zcdb.store.upsert import insert_new
+from zcdb.store.uses import refresh_uses
 
 _LINES_AT_ONCE = 500
 
@@ -126,6 +127,7 @@ class BundleWriter:
             refresh_measurements(self._session, key)
         self._touched |= self._words.apply_errata()
         refresh_summaries(self._session, *self._touched)
+        refresh_uses(self._session, self._runs.values())
 
     def _count(self, kind: str, total: int, new: int) -> None:
         self.new[kind] += new

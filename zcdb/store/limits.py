@@ -106,6 +106,7 @@ class RevisionWatch:
         self._engine = engine
         self._lock = threading.Lock()
         self._watching: Any = None
+        self._opened = 0
 
     def revision(self) -> str:
         """Return a text that differs from all earlier ones once anything was committed."""
@@ -116,7 +117,10 @@ class RevisionWatch:
             if self._watching is None:
                 self._watching = self._engine.raw_connection()
                 self._watching.detach()
-            return str(self._watching.execute("PRAGMA data_version").fetchone()[0])
+                # Another connection counts from the beginning.
+                self._opened += 1
+            version = self._watching.execute("PRAGMA data_version").fetchone()[0]
+            return f"{self._opened}.{version}"
 
     def close(self) -> None:
         """Close the watch's own connection; the next question opens another."""

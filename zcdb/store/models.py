@@ -219,7 +219,12 @@ class TrialRow(Base):
             "(status IN ('running', 'ok')) = (reason IS NULL)", name="reason_if_not_ok"
         ),
         Index(None, "run_id", "position"),
-        Index(None, "case_id", "started_at"),
+        # All that a page about many cases asks of their trials, without reading the trials.
+        Index(
+            "ix_trials_of_case",
+            *("case_id", "started_at", "status", "run_id"),
+            *("sender_environment_id", "receiver_environment_id"),
+        ),
     )
     id: Mapped[int] = mapped_column(primary_key=True)
     public_id: Mapped[str] = mapped_column(String(32), unique=True)
@@ -235,12 +240,24 @@ class TrialRow(Base):
     started_at: Mapped[datetime]
     ended_at: Mapped[datetime | None]
     window_ns: Mapped[int | None] = mapped_column(BigInteger)
-    sender_environment_id: Mapped[int | None] = mapped_column(
-        ForeignKey("environments.id"), index=True
-    )
-    receiver_environment_id: Mapped[int | None] = mapped_column(
-        ForeignKey("environments.id"), index=True
-    )
+    sender_environment_id: Mapped[int | None] = mapped_column(ForeignKey("environments.id"))
+    receiver_environment_id: Mapped[int | None] = mapped_column(ForeignKey("environments.id"))
+
+
+class EnvironmentUseRow(Base):
+    """How often a run measured in an environment; a trial with both ends there counts once.
+
+    Rebuildable.  Pages about hosts read it instead of all trials.
+    """
+
+    __tablename__ = "environment_uses"
+    __table_args__ = (Index(None, "environment_id", "last_at"),)
+    environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"), primary_key=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id"), primary_key=True, index=True)
+    trials: Mapped[int]
+    first_at: Mapped[datetime]
+    last_at: Mapped[datetime]
+    """When the first and the last of these trials started."""
 
 
 class TrialDetailRow(Base):

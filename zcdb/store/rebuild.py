@@ -1,7 +1,7 @@
 """Checks of a whole database, and computing anew what is derived in it.
 
 verify    is the file sound, does every reference hold, is what is derived right?
-rebuild   case factors, pairings, statistics of measurements, summaries
+rebuild   case factors, pairings, statistics of measurements, summaries, uses of environments
 backup    a copy of an SQLite database that others may be writing
 """
 
@@ -26,8 +26,10 @@ from zcdb.store.models import (
     CaseFactorRow,
     CaseRow,
     EnvironmentRow,
+    EnvironmentUseRow,
     MeasurementRow,
     PairingRow,
+    RunRow,
     TextRow,
 )
 from zcdb.store.session import Database
@@ -36,6 +38,8 @@ from zcdb.store.statistics import (
     refresh_measurements,
     refresh_summaries,
 )
+from zcdb.store.upsert import batched
+from zcdb.store.uses import outdated_uses, refresh_uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,12 @@ def verify(db: Database) -> Verified:
             if content_id("environment", json.loads(row.facts_json)) != row.public_id
         ]
         problems += _text_problems(session)
+        runs = session.execute(select(RunRow.id, RunRow.public_id)).all()
+        names = {row.id: row.public_id for row in runs}
+        problems += [
+            f"run {names[key]}: table {EnvironmentUseRow.__tablename__} is out of date"
+            for key in outdated_uses(session, names)
+        ]
         measurements = len(session.execute(select(MeasurementRow.run_id)).all())
         return Verified(len(cases), len(environments), measurements, tuple(problems))
 
@@ -138,9 +148,13 @@ def rebuild(db: Database) -> int:
     """
     with db.reading() as session:
         keys = session.scalars(select(CaseRow.id).order_by(CaseRow.id)).all()
+        runs = session.scalars(select(RunRow.id).order_by(RunRow.id)).all()
     for key in keys:
         with db.writing() as session:
             _rebuild_case(session, key)
+    for some in batched(runs):
+        with db.writing() as session:
+            refresh_uses(session, some)
     return len(keys)
 
 

@@ -149,6 +149,13 @@ def count_links(db: Database, at_most: int) -> int:
         return session.scalar(select(func.count()).select_from(found)) or 0
 
 
+def has_link(db: Database, public_id: str) -> bool:
+    """Return whether a state has its short address already."""
+    with db.reading() as session:
+        kept = select(LinkRow.id).where(LinkRow.public_id == public_id)
+        return session.scalar(kept) is not None
+
+
 def add_link(db: Database, path: str, query: str, at: datetime) -> str:
     """Store a short address and return its id; the same state has the same one."""
     public_id = link_id(path, query)

@@ -252,7 +252,7 @@ class ExperimentPage:
 
     Attributes:
         experiment: the version asked for, else the newest.
-        coverage: of that version, in the order of its plan.
+        coverage: of that version over its newest `RUNS_SHOWN` runs, in the order of its plan.
         runs: of all versions, newest first, `RUNS_SHOWN` at most.
         answer_run_id: the newest finished run of that version, else its newest run;
             None if it was never run.

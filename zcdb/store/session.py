@@ -24,8 +24,11 @@ from sqlalchemy.orm import Session
 from zcdb.errors import StoreError, UsageError
 from zcdb.store import cases, history, limits, registries
 
-SCHEMA_REVISION = "0003"
+SCHEMA_REVISION = "0004"
 """The newest file in `migrations/versions`: what the models of this zcdb fit."""
+
+CACHE_KIB = 32 * 1024
+"""Pages that a connection to an SQLite file keeps; its own 2 MB are read again for every page."""
 
 BUSY_TIMEOUT_MS = 15_000
 
@@ -206,6 +209,7 @@ def make_engine(url: URL, *, for_migrations: bool = False) -> Engine:
         connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
         connection.execute(f"PRAGMA foreign_keys={'OFF' if for_migrations else 'ON'}")
 
     @event.listens_for(engine, "begin")

@@ -26,6 +26,7 @@ from zcdb.flags import FLAGS
 from zcdb.ids import Json, canonical_json
 from zcdb.metrics import CPU_METHODS, METRICS
 from zcdb.records import (
+    ENDS,
     End,
     Environment,
     ExperimentText,
@@ -64,6 +65,7 @@ from zcdb.store.statistics import (
     refresh_summaries,
 )
 from zcdb.store.upsert import insert_new, upsert
+from zcdb.store.uses import count_use
 
 INTERRUPTED = "interrupted"
 """Reason of a trial that ended because its run was stopped: its repetition gets a new attempt."""
@@ -164,6 +166,7 @@ def start_trial(db: Database, start: TrialStart) -> None:
             raise StoreError(f"run {start.run_id} is finished: no trial can start in it")
         _check_place(session, run.id, start)
         _check_attempt(session, run.id, start)
+        ends = {end: _environment(session, start, end) for end in ENDS}
         session.add(
             TrialRow(
                 public_id=start.id,
@@ -176,10 +179,11 @@ def start_trial(db: Database, start: TrialStart) -> None:
                 position=start.position,
                 status="running",
                 started_at=start.started_at,
-                sender_environment_id=_environment(session, start, "sender"),
-                receiver_environment_id=_environment(session, start, "receiver"),
+                sender_environment_id=ends["sender"],
+                receiver_environment_id=ends["receiver"],
             )
         )
+        count_use(session, run.id, ends.values(), start.started_at)
         if run.outcome != "running":
             resumed = {"outcome": "running", "ended_at": None}
             session.execute(update(RunRow).where(RunRow.id == run.id).values(resumed))

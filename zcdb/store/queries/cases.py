@@ -11,6 +11,7 @@ from sqlalchemy import exists, func, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
 from zcdb.factors import FACTORS
+from zcdb.records import ENDS
 from zcdb.store import values as blobs
 from zcdb.store.cases import factors_from_json
 from zcdb.store.models import (
@@ -25,7 +26,7 @@ from zcdb.store.models import (
     TrialRow,
 )
 from zcdb.store.queries.common import NotFound
-from zcdb.store.queries.lines import registry_order, statistic, trial_lines
+from zcdb.store.queries.lines import statistics_of_cases, trial_lines
 from zcdb.store.queries.sources import entry_lines
 from zcdb.store.results import (
     CaseLine,
@@ -37,6 +38,18 @@ from zcdb.store.results import (
     TrialLine,
 )
 from zcdb.store.session import Database
+
+SIBLING_METRICS = (
+    *("throughput", "copied_share", "proven_zero_copy_share"),
+    *("transaction_rate", "latency_p50", "latency_p99"),
+    *("transaction_demand_client", "transaction_demand_server"),
+    *(
+        f"{cost}_{end}"
+        for cost in ("service_demand", "utilisation", "machine_utilisation")
+        for end in ENDS
+    ),
+)
+"""What is told of a case beside another one; its own page has all."""
 
 
 def case_list(
@@ -118,7 +131,7 @@ def case_page(
             session, *where, order=(TrialRow.started_at, TrialRow.id), limit=limit + 1
         )
         trials = _with_values(session, case.id, list(lines.values()))
-        statistics = _statistics(session, [case.id])[case.id]
+        statistics = statistics_of_cases(session, [case.id])[case.id]
         if after is None and len(trials) <= limit:
             statistics = _with_medians(statistics, trials)
         return CasePage(
@@ -160,15 +173,15 @@ def _with_values(session: Session, case_id: int, lines: list[TrialLine]) -> list
         )
     }
     values: dict[tuple[int, int], dict[tuple[str, str], float]] = defaultdict(dict)
-    for row in session.scalars(
-        select(MeasurementRow).where(
-            MeasurementRow.case_id == case_id,
-            MeasurementRow.run_id.in_([run_id for run_id, _ in runs.values()]),
+    row = MeasurementRow
+    for run, metric, method, values_f64 in session.execute(
+        select(row.run_id, row.metric, row.method, row.values_f64).where(
+            row.case_id == case_id, row.run_id.in_([run_id for run_id, _ in runs.values()])
         )
     ):
-        for repetition, value in enumerate(blobs.decode(row.values_f64)):
+        for repetition, value in enumerate(blobs.decode(values_f64)):
             if value is not None:
-                values[row.run_id, repetition][row.metric, row.method] = value
+                values[run, repetition][metric, method] = value
     return [
         CaseTrial(
             trial=line,
@@ -179,17 +192,11 @@ def _with_values(session: Session, case_id: int, lines: list[TrialLine]) -> list
     ]
 
 
-def _statistics(session: Session, case_ids: list[int]) -> dict[int, tuple[Statistic, ...]]:
-    """Return what the cases measured over all runs, registry order; one statement."""
-    by_case: dict[int, list[Statistic]] = {case_id: [] for case_id in case_ids}
-    rows = session.scalars(select(SummaryRow).where(SummaryRow.case_id.in_(case_ids)))
-    for row in sorted(rows, key=lambda row: registry_order(row.metric, row.method)):
-        by_case[row.case_id].append(statistic(row))
-    return {case_id: tuple(statistics) for case_id, statistics in by_case.items()}
-
-
 def _siblings(session: Session, case_id: int) -> dict[str, tuple[Sibling, ...]]:
-    """Return factor -> the cases that differ in it alone, in the registry's order."""
+    """Return factor -> the cases that differ in it alone, in the registry's order; two statements.
+
+    They have the statistics of `SIBLING_METRICS`.
+    """
     own, other = aliased(PairingRow), aliased(PairingRow)
     rows = session.execute(
         select(other.factor, other.value, other.case_id, CaseRow.public_id, CaseRow.factors_json)
@@ -197,7 +204,9 @@ def _siblings(session: Session, case_id: int) -> dict[str, tuple[Sibling, ...]]:
         .join(CaseRow, CaseRow.id == other.case_id)
         .where(own.case_id == case_id, other.case_id != case_id, other.value != own.value)
     ).all()
-    statistics = _statistics(session, [row.case_id for row in rows])
+    statistics = statistics_of_cases(
+        session, {row.case_id for row in rows}, SummaryRow.metric.in_(SIBLING_METRICS)
+    )
     found: dict[str, list[tuple[tuple[int, str], Sibling]]] = defaultdict(list)
     for row in rows:
         value = factors_from_json(row.factors_json)[row.factor]

@@ -8,15 +8,22 @@ cases by their ids, two runs by theirs.
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
 
-from sqlalchemy import ColumnElement, and_, exists, func, or_, select
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import ColumnElement, and_, exists, false, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from zcdb import factors as registry
 from zcdb.factors import FactorValue
+from zcdb.lazy import Lazy
 from zcdb.store import values as blobs
 from zcdb.store.cases import factors_from_json, value_text
 from zcdb.store.models import (
@@ -30,8 +37,8 @@ from zcdb.store.models import (
     SummaryRow,
     TrialRow,
 )
-from zcdb.store.queries.common import NotFound, among
-from zcdb.store.queries.lines import statistic
+from zcdb.store.queries.common import NotFound, among, collecting_later
+from zcdb.store.queries.lines import series_by_case
 from zcdb.store.results import CaseFactors, Facts, Statistic
 from zcdb.store.session import Database
 
@@ -43,6 +50,8 @@ EXACT_LIMIT = 200
 
 Key = tuple[str, str]
 """Metric and method."""
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +70,13 @@ class Side:
     @property
     def factors(self) -> CaseFactors:
         """The case's factors, defaults filled in."""
-        return factors_from_json(self.factors_json)
+        return _factors(self.factors_json)
+
+
+@lru_cache(maxsize=4096)
+def _factors(factors_json: str) -> CaseFactors:
+    """Return factors that nobody changes: a page asks for those of a case again and again."""
+    return factors_from_json(factors_json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +95,21 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
+class Figures:
+    """What one side of many pairs measured by one metric, one entry a pair.
+
+    Attributes:
+        n, mean, sd: NaN where there is no figure; one without a spread has n = 1 and sd = 0.
+        link_rate: of the path of its case, in bit/s; 0 where it is not known.
+    """
+
+    n: Floats
+    mean: Floats
+    sd: Floats
+    link_rate: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class Pairs:
     """What can be compared.
 
@@ -88,13 +118,56 @@ class Pairs:
         unpaired: cases of a level that have no partner: (level, cases).
         failed: trials that failed in the cases compared.
         environments: "baseline" and "candidate" -> the facts of the hosts they were measured on.
+        figures: (metric, method) -> of the baselines and of the candidates, where there are so
+            many pairs that they are made one by one; see `figures_of`.
     """
 
-    pairs: tuple[Pair, ...]
+    pairs: Sequence[Pair]
     found: int
     unpaired: tuple[tuple[str, int], ...]
     failed: int
     environments: Mapping[str, tuple[Facts, ...]]
+    figures: Mapping[Key, tuple[Figures, Figures]] = field(default_factory=dict)
+
+    def figures_of(self, key: Key) -> tuple[Figures, Figures]:
+        """Return what the pairs measured by one metric, as arrays."""
+        found = self.figures.get(key)
+        if found is not None:
+            return found
+        return (
+            _figures(
+                [(p.baseline.statistics.get(key), p.baseline.factors_json) for p in self.pairs]
+            ),
+            _figures(
+                [(p.candidate.statistics.get(key), p.candidate.factors_json) for p in self.pairs]
+            ),
+        )
+
+
+def _figures(sides: Sequence[tuple[Statistic | None, str]]) -> Figures:
+    """Return the figures of some sides: statistic and factors of each."""
+    rows = [(*_numbers(statistic), link_rate(text)) for statistic, text in sides]
+    return Figures(*np.array(rows, np.float64).reshape(-1, 4).T)
+
+
+def _numbers(statistic: Statistic | None) -> tuple[float, float, float]:
+    if statistic is None or statistic.mean is None:
+        return _NO_NUMBERS
+    if statistic.sd is None:
+        return (1.0, statistic.mean, 0.0)
+    return (float(statistic.n), statistic.mean, statistic.sd)
+
+
+_NO_NUMBERS = (math.nan, math.nan, math.nan)
+
+# Of thousands of cases only these two are read: all factors of each would take a second.
+_RATES = re.compile(r'"link_rate":(\d+)[,}]|"sender_link_speed":"?(\d+)"?[,}]')
+
+
+def link_rate(factors_json: str) -> float:
+    """Return the rate of a case's path in bit/s, 0 where it is not known."""
+    found = _RATES.search(factors_json)
+    return float(found[1] or found[2]) if found else 0.0
 
 
 def pairs_along(
@@ -124,14 +197,15 @@ def pairs_along(
         )
         .order_by(first.case_id, second.value, second.case_id)
     )
-    with db.reading() as session:
-        keys = [(row[0], row[1]) for row in session.execute(joined.limit(PAIR_LIMIT))]
+    with db.reading() as session, collecting_later():
+        pairs = session.connection().execute(joined.limit(PAIR_LIMIT))
+        keys = [(row[0], row[1]) for row in pairs]
         found = len(keys)
         if found == PAIR_LIMIT:
             found = session.scalar(select(func.count()).select_from(joined.subquery())) or 0
         unpaired = _unpaired(session, factor, [value_text(baseline)], levels, where or {})
         unpaired += _unpaired(session, factor, levels, [value_text(baseline)], where or {})
-        return _pairs(session, keys, metrics, found, unpaired)
+        return read_pairs(session, keys, metrics, found, unpaired)
 
 
 def pair_of_cases(
@@ -145,7 +219,7 @@ def pair_of_cases(
     with db.reading() as session:
         keys = [_case_key(session, db, case_id) for case_id in (baseline_id, *candidate_ids)]
         pairs = [(keys[0], key) for key in keys[1:]]
-        return _pairs(session, pairs, metrics, len(pairs), [])
+        return read_pairs(session, pairs, metrics, len(pairs))
 
 
 def pairs_of_runs(db: Database, baseline_id: str, candidate_id: str) -> Pairs:
@@ -216,51 +290,125 @@ def _unpaired(
     return [(row[0], row[1]) for row in session.execute(counted)]
 
 
-def _pairs(
+Judged = Callable[[Sequence[Pair]], Collection[Key]]
+"""Chooses, from what pairs say over all runs, the metrics whose single values are compared."""
+
+
+def read_pairs(
     session: Session,
     keys: Sequence[tuple[int, int]],
     metrics: Collection[Key],
     found: int,
-    unpaired: Sequence[tuple[str, int]],
+    unpaired: Sequence[tuple[str, int]] = (),
+    judged: Judged | None = None,
 ) -> Pairs:
+    """Return pairs of cases with what they measured; at most seven statements.
+
+    Args:
+        keys: of the cases of each pair.
+        metrics: what to bring along of each case.
+        found: pairs there are, where more were found than are asked for.
+        unpaired: cases without a partner, by level.
+        judged: whose single values to bring along as well; None is all metrics.
+    """
     firsts, seconds = {key for key, _ in keys}, {key for _, key in keys}
-    sides = _sides(session, firsts | seconds, metrics)
-    blocks: Mapping[tuple[int, int], Mapping[Key, tuple[tuple[float, float], ...]]] = {}
-    if len(keys) <= EXACT_LIMIT:
-        blocks = _blocks(session, keys, metrics)
-    is_few = len(keys) <= EXACT_LIMIT
+    sides = _Sides(session, firsts | seconds, metrics)
+
+    def pair(place: int) -> Pair:
+        return Pair(sides.side(keys[place][0]), sides.side(keys[place][1]), {})
+
+    if len(keys) > EXACT_LIMIT:
+        return Pairs(
+            Lazy(len(keys), pair),
+            found,
+            tuple(unpaired),
+            0,
+            {},
+            {
+                key: (
+                    sides.figures(key, [first for first, _ in keys]),
+                    sides.figures(key, [second for _, second in keys]),
+                )
+                for key in metrics
+            },
+        )
+    pairs = [pair(place) for place in range(len(keys))]
+    blocks = _blocks(session, keys, judged(pairs) if judged else metrics)
     return Pairs(
-        tuple(Pair(sides[a], sides[b], blocks.get((a, b), {})) for a, b in keys),
+        tuple(replace(pair, blocks=blocks[key]) for pair, key in zip(pairs, keys, strict=True)),
         found,
         tuple(unpaired),
-        _failed(session, TrialRow.case_id.in_(firsts | seconds)) if is_few else 0,
+        _failed(session, TrialRow.case_id.in_(firsts | seconds)),
         {
             "baseline": _environments(session, TrialRow.case_id.in_(firsts)),
             "candidate": _environments(session, TrialRow.case_id.in_(seconds)),
+        },
+    )
+
+
+class _Sides:
+    """Cases with the statistics asked for, as the rows that were read; two statements."""
+
+    def __init__(self, session: Session, keys: Collection[int], metrics: Collection[Key]) -> None:
+        ordered = sorted(keys)
+        self._rows: dict[Key, dict[int, Any]] = {key: {} for key in metrics}
+        # Plain rows: an object each would cost more than all the rest of a long comparison.
+        connection = session.connection()
+        for row in connection.execute(
+            select(*_SUMMARY_COLUMNS).where(
+                among(session, SummaryRow.case_id, ordered), _is_any(SummaryRow, metrics)
+            )
+        ):
+            self._rows[row[1], row[2]][row[0]] = row
+        self._cases = {
+            key: (public_id, text)
+            for key, public_id, text in connection.execute(
+                select(CaseRow.id, CaseRow.public_id, CaseRow.factors_json).where(
+                    among(session, CaseRow.id, ordered)
+                )
+            )
         }
-        if is_few
-        else {},
-    )
+        self._made: dict[int, Side] = {}
+        self._link_rates: dict[int, float] = {}
+
+    def side(self, key: int) -> Side:
+        """Return a case with its statistics; the same object each time."""
+        if key not in self._made:
+            statistics = {
+                metric: _statistic(row)
+                for metric, rows in self._rows.items()
+                if (row := rows.get(key)) is not None
+            }
+            self._made[key] = Side(*self._cases[key], statistics)
+        return self._made[key]
+
+    def figures(self, metric: Key, keys: Sequence[int]) -> Figures:
+        """Return what cases measured by one metric, one entry a key."""
+        if not self._link_rates:
+            self._link_rates = {key: link_rate(text) for key, (_, text) in self._cases.items()}
+        rates, rows = self._link_rates, self._rows[metric]
+        none = (*_NO_NUMBERS, 0.0)
+        numbers = {
+            key: (1.0, mean, 0.0, rates[key]) if sd is None else (n, mean, sd, rates[key])
+            for key, (_, _, _, n, mean, sd, *_) in rows.items()
+            if mean is not None
+        }
+        table = np.array([numbers.get(key, none) for key in keys], np.float64)
+        return Figures(*table.reshape(-1, 4).T)
 
 
-def _sides(session: Session, keys: Collection[int], metrics: Collection[Key]) -> dict[int, Side]:
-    """Return the cases with the statistics asked for; two statements."""
-    statistics: dict[int, dict[Key, Statistic]] = defaultdict(dict)
-    wanted = or_(
-        *(and_(SummaryRow.metric == name, SummaryRow.method == method) for name, method in metrics)
+def _statistic(row: Any) -> Statistic:
+    _, metric, method, n, mean, sd, *rest = row
+    return Statistic(metric, method, n, mean, None, sd, *rest)
+
+
+def _is_any(
+    row: type[MeasurementRow] | type[SummaryRow], metrics: Collection[Key]
+) -> ColumnElement[bool]:
+    """Return the condition that a row is of one of these metrics by its method."""
+    return or_(
+        false(), *(and_(row.metric == name, row.method == method) for name, method in metrics)
     )
-    ordered = sorted(keys)
-    # Plain rows: an object each would cost more than all the rest of a long comparison.
-    for case_id, metric, method, n, mean, sd, *rest in session.execute(
-        select(*_SUMMARY_COLUMNS).where(among(session, SummaryRow.case_id, ordered), wanted)
-    ):
-        statistics[case_id][metric, method] = Statistic(metric, method, n, mean, None, sd, *rest)
-    cases = session.execute(
-        select(CaseRow.id, CaseRow.public_id, CaseRow.factors_json).where(
-            among(session, CaseRow.id, ordered)
-        )
-    )
-    return {key: Side(public_id, text, statistics[key]) for key, public_id, text in cases}
 
 
 _SUMMARY_COLUMNS = (
@@ -286,17 +434,18 @@ def _blocks(
     values: dict[int, dict[Key, dict[tuple[int, int], float]]] = defaultdict(
         lambda: defaultdict(dict)
     )
-    wanted = {name for name, _ in metrics}
-    for row in session.scalars(
-        select(MeasurementRow).where(
-            MeasurementRow.case_id.in_(cases), MeasurementRow.metric.in_(wanted)
-        )
+    # Plain rows, as in _sides.
+    columns = (
+        *(MeasurementRow.run_id, MeasurementRow.case_id, MeasurementRow.metric),
+        *(MeasurementRow.method, MeasurementRow.values_f64),
+    )
+    for run_id, case_id, metric, method, values_f64 in session.execute(
+        select(*columns).where(MeasurementRow.case_id.in_(cases), _is_any(MeasurementRow, metrics))
     ):
-        key = (row.metric, row.method)
-        if key in metrics:
-            for repetition, value in enumerate(blobs.decode(row.values_f64)):
-                if value is not None and (row.run_id, row.case_id, repetition) not in excluded:
-                    values[row.case_id][key][row.run_id, repetition] = value
+        measured = values[case_id][metric, method]
+        for repetition, value in enumerate(blobs.decode(values_f64)):
+            if value is not None and (run_id, case_id, repetition) not in excluded:
+                measured[run_id, repetition] = value
     found: dict[tuple[int, int], dict[Key, tuple[tuple[float, float], ...]]] = {}
     for first, second in keys:
         found[first, second] = {
@@ -360,11 +509,13 @@ def _cases_of_run(session: Session, run: int) -> dict[str, tuple[int, str, str]]
 def _sides_of_run(
     session: Session, run: int, cases: Mapping[str, tuple[int, str, str]]
 ) -> dict[str, Side]:
-    statistics: dict[int, dict[Key, Statistic]] = defaultdict(dict)
-    for row in session.scalars(select(MeasurementRow).where(MeasurementRow.run_id == run)):
-        statistics[row.case_id][row.metric, row.method] = statistic(row)
+    series = series_by_case(session, run)
+    statistics = {
+        key: {(one.statistic.metric, one.statistic.method): one.statistic for one in some}
+        for key, some in series.items()
+    }
     return {
-        plan_key: Side(public_id, text, statistics[key])
+        plan_key: Side(public_id, text, statistics.get(key, {}))
         for plan_key, (key, public_id, text) in cases.items()
     }
 

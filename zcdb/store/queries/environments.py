@@ -1,13 +1,16 @@
-"""An environment's page."""
+"""An environment's page, and when and by which runs environments were measured in."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterable
+from datetime import datetime
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import Select, func, select
+from sqlalchemy.orm import Session
 
-from zcdb.store.models import EnvironmentRow, RunRow, TrialRow
-from zcdb.store.queries.common import RUNS_SHOWN, NotFound
+from zcdb.store.models import EnvironmentRow, EnvironmentUseRow
+from zcdb.store.queries.common import RUNS_SHOWN, NotFound, among
 from zcdb.store.queries.lines import run_lines
 from zcdb.store.results import EnvironmentPage
 from zcdb.store.session import Database
@@ -25,26 +28,40 @@ def environment_page(db: Database, environment_id: str) -> EnvironmentPage:
         ).one_or_none()
         if row is None:
             raise NotFound("environment", environment_id, db.name)
-        is_here = or_(
-            TrialRow.sender_environment_id == row.id, TrialRow.receiver_environment_id == row.id
-        )
-        trials, first_at, last_at = session.execute(
-            select(
-                func.count(), func.min(TrialRow.started_at), func.max(TrialRow.started_at)
-            ).where(is_here)
-        ).one()
-        of_environment = select(TrialRow.run_id).where(is_here)
-        runs = (
-            select(RunRow.id)
-            .where(RunRow.id.in_(of_environment))
-            .order_by(RunRow.started_at.desc(), RunRow.id.desc())
-            .limit(RUNS_SHOWN)
-        )
+        trials, first_at, last_at = uses(session, [row.id]).get(row.id, (0, None, None))
         return EnvironmentPage(
             id=row.public_id,
             facts=json.loads(row.facts_json),
             trials=trials,
             first_at=first_at,
             last_at=last_at,
-            runs=tuple(run_lines(session, runs)),
+            runs=tuple(run_lines(session, runs_at([row.id]))),
         )
+
+
+def uses(
+    session: Session, keys: Collection[int]
+) -> dict[int, tuple[int, datetime | None, datetime | None]]:
+    """Return environment -> trials there, and when the first and last started; one statement."""
+    use = EnvironmentUseRow
+    rows = session.execute(
+        select(
+            use.environment_id, func.sum(use.trials), func.min(use.first_at), func.max(use.last_at)
+        )
+        .where(among(session, use.environment_id, keys))
+        .group_by(use.environment_id)
+    )
+    return {key: (int(trials), first_at, last_at) for key, trials, first_at, last_at in rows}
+
+
+def runs_at(keys: Iterable[int]) -> Select[int]:
+    """Return what selects the runs that measured last in some environments."""
+    use = EnvironmentUseRow
+    newest = func.max(use.last_at)
+    return (
+        select(use.run_id)
+        .where(use.environment_id.in_(list(keys)))
+        .group_by(use.run_id)
+        .order_by(newest.desc(), use.run_id.desc())
+        .limit(RUNS_SHOWN)
+    )

@@ -156,8 +156,13 @@ def _answer(session: Session, experiment_id: int) -> str | None:
 
 
 def _coverage(session: Session, experiment_id: int) -> tuple[CoverageLine, ...]:
-    """Return what is declared against what was measured; three statements."""
-    of_experiment = select(RunRow.id).where(RunRow.experiment_id == experiment_id)
+    """Return what is declared against what the newest runs measured; three statements."""
+    of_experiment = (
+        select(RunRow.id)
+        .where(RunRow.experiment_id == experiment_id)
+        .order_by(RunRow.started_at.desc(), RunRow.id.desc())
+        .limit(RUNS_SHOWN)
+    )
     cases = session.execute(
         select(
             PlannedCaseRow.plan_key,
@@ -184,11 +189,15 @@ def _coverage(session: Session, experiment_id: int) -> tuple[CoverageLine, ...]:
         .order_by(func.min(TrialRow.id))
     ).all()
     places = {row.plan_key: row.places for row in planned}
-    return tuple(_coverage_line(case, places.get(case.plan_key, 0), measured) for case in cases)
+    by_case: dict[str, list[Any]] = defaultdict(list)
+    for row in measured:
+        by_case[row.plan_key].append(row)
+    return tuple(
+        _coverage_line(case, places.get(case.plan_key, 0), by_case[case.plan_key]) for case in cases
+    )
 
 
-def _coverage_line(planned_case: Any, planned: int, measured: Sequence[Any]) -> CoverageLine:
-    of_case = [row for row in measured if row.plan_key == planned_case.plan_key]
+def _coverage_line(planned_case: Any, planned: int, of_case: Sequence[Any]) -> CoverageLine:
     ended = {
         status: sum(row.n for row in of_case if row.status == status)
         for status in ("ok", "failed", "unsupported")

@@ -9,22 +9,22 @@ keeps it until something was added.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
 from zcdb.factors import FACTORS, FactorValue
 from zcdb.store.cases import factors_from_json
-from zcdb.store.models import CaseRow, EntryRow, SummaryRow, TrialRow
+from zcdb.store.models import CaseRow, SummaryRow
 from zcdb.store.queries.common import NotFound
 from zcdb.store.queries.index import CaseIndex, Mask, case_index
-from zcdb.store.queries.lines import registry_order, statistic
+from zcdb.store.queries.lines import statistics_of_cases
 from zcdb.store.results import CaseFactors, Statistic
 from zcdb.store.session import Database
 
@@ -147,6 +147,8 @@ def explore(db: Database, asked: Asked) -> Exploration:
     Raises:
         NotFound: if there is no case `after`.
     """
+    # Before anything is read: what is committed meanwhile makes a kept column an old one.
+    revision = db.revision()
     with db.reading() as session:
         index = case_index(db, session)
         found = index.mask(asked.filters) & index.containing(asked.words)
@@ -157,7 +159,8 @@ def explore(db: Database, asked: Asked) -> Exploration:
         varying = index.varying(mask) if len(places) else []
         values = None
         if asked.rows and asked.columns and len(places):
-            values = metric_values(db, session, index, mask, asked.metric, asked.method)
+            wanted = (asked.metric, asked.method)
+            values = metric_values(db, session, revision, index, mask, wanted)
         cases = _cases(session, index, shown)
         return Exploration(
             total=index.size,
@@ -227,13 +230,14 @@ def _facets(index: CaseIndex, asked: Asked) -> list[Facet]:
         for value in chosen:
             counts.setdefault(value, 0)
         if len(counts) > 1 or chosen:
-            facets.append(Facet(name, _facet_values(counts, chosen)))
+            facets.append(Facet(name, facet_values(counts, chosen)))
     return facets
 
 
-def _facet_values(
-    counts: Mapping[FactorValue, int], chosen: Sequence[FactorValue]
+def facet_values(
+    counts: Mapping[FactorValue, int], chosen: Collection[FactorValue]
 ) -> tuple[FacetValue, ...]:
+    """Return the values of a facet in their order."""
     values = [FacetValue(value, cases, value in chosen) for value, cases in counts.items()]
     return tuple(sorted(values, key=lambda one: _by_size(one.value, one.cases)))
 
@@ -250,15 +254,10 @@ def _cases(
 ) -> tuple[ExploredCase, ...]:
     keys = [int(key) for key in index.keys[places]]
     rows = {row.id: row for row in session.scalars(select(CaseRow).where(CaseRow.id.in_(keys)))}
-    statistics: dict[int, list[Statistic]] = {key: [] for key in keys}
-    found = session.scalars(select(SummaryRow).where(SummaryRow.case_id.in_(keys)))
-    for summary in sorted(found, key=lambda row: registry_order(row.metric, row.method)):
-        statistics[summary.case_id].append(statistic(summary))
+    statistics = statistics_of_cases(session, keys)
     return tuple(
         ExploredCase(
-            rows[key].public_id,
-            factors_from_json(rows[key].factors_json),
-            tuple(statistics[key]),
+            rows[key].public_id, factors_from_json(rows[key].factors_json), statistics[key]
         )
         for key in keys
     )
@@ -311,7 +310,7 @@ def _cell(cases: int, values: Floats) -> Cell:
 class _Kept:
     """One metric of all cases, and the state of the database it was read in."""
 
-    state: tuple[int, ...]
+    state: tuple[int, str]
     values: Floats
 
 
@@ -321,7 +320,12 @@ KEPT_METRICS = 16
 
 
 def metric_values(
-    db: Database, session: Session, index: CaseIndex, mask: Mask, metric: str, method: str
+    db: Database,
+    session: Session,
+    revision: str,
+    index: CaseIndex,
+    mask: Mask,
+    key: tuple[str, str],
 ) -> Floats:
     """Return a metric's mean for each case of the index, NaN where there is none.
 
@@ -329,36 +333,22 @@ def metric_values(
     """
     wanted = np.flatnonzero(mask)
     columns = select(SummaryRow.case_id, SummaryRow.mean).where(
-        SummaryRow.metric == metric, SummaryRow.method == method, SummaryRow.mean.is_not(None)
+        SummaryRow.metric == key[0], SummaryRow.method == key[1], SummaryRow.mean.is_not(None)
     )
     if len(wanted) <= FEW_CASES:
         keys = [int(key) for key in index.keys[wanted]]
         return _placed(index, session.execute(columns.where(SummaryRow.case_id.in_(keys))).all())
-    state = _state(session, index)
+    state = (index.size, revision)
     with _KEEPING:
         kept = _KEPT.setdefault(db.engine, {})
-        known = kept.get((metric, method))
+        known = kept.get(key)
     if known is None or known.state != state:
         known = _Kept(state, _placed(index, session.execute(columns).all()))
         with _KEEPING:
-            kept[metric, method] = known
+            kept[key] = known
             while len(kept) > KEPT_METRICS:
                 kept.pop(next(iter(kept)))
     return known.values
-
-
-def _state(session: Session, index: CaseIndex) -> tuple[int, ...]:
-    """Return what changes when a figure is added: newest trial and entry, and what still runs."""
-    trials, running, entries = session.execute(
-        select(
-            select(func.max(TrialRow.id)).scalar_subquery(),
-            select(func.count())
-            .where(TrialRow.ended_at.is_(None), TrialRow.status == "running")
-            .scalar_subquery(),
-            select(func.max(EntryRow.id)).scalar_subquery(),
-        )
-    ).one()
-    return (index.size, trials or 0, running, entries or 0)
 
 
 def _placed(index: CaseIndex, rows: Sequence[Any]) -> Floats:
@@ -382,6 +372,6 @@ def axes(db: Database) -> tuple[Facet, ...]:
         index = case_index(db, session)
         everything = index.mask({})
         return tuple(
-            Facet(name, _facet_values(index.counts(name, everything), ()))
+            Facet(name, facet_values(index.counts(name, everything), ()))
             for name in index.varying()
         )

@@ -11,14 +11,14 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from zcdb.factors import ABSENT, UNSTATED
-from zcdb.store.models import EnvironmentRow, RunRow, TrialRow
-from zcdb.store.queries.common import RUNS_SHOWN, NotFound
+from zcdb.store.models import EnvironmentRow
+from zcdb.store.queries.common import NotFound
+from zcdb.store.queries.environments import runs_at, uses
 from zcdb.store.queries.index import case_index
 from zcdb.store.queries.lines import run_lines
 from zcdb.store.results import Facts, RunLine
@@ -93,19 +93,7 @@ def host_page(db: Database, wanted: str) -> HostPage:
         rows = [row for row in _newest(session) if host_id(json.loads(row.facts_json)) == wanted]
         if not rows:
             raise NotFound("host", wanted, db.name)
-        keys = [row.id for row in rows]
-        of_host = select(TrialRow.run_id).where(
-            or_(
-                TrialRow.sender_environment_id.in_(keys),
-                TrialRow.receiver_environment_id.in_(keys),
-            )
-        )
-        runs = (
-            select(RunRow.id)
-            .where(RunRow.id.in_(of_host))
-            .order_by(RunRow.started_at.desc(), RunRow.id.desc())
-            .limit(RUNS_SHOWN)
-        )
+        runs = runs_at(row.id for row in rows)
         return HostPage(
             Host(wanted, tuple(_states(session, rows))), tuple(run_lines(session, runs))
         )
@@ -126,39 +114,10 @@ def _newest(session: Session) -> list[EnvironmentRow]:
 
 
 def _states(session: Session, rows: list[EnvironmentRow]) -> list[HostState]:
-    """Return environments with when they measured; one statement.
-
-    A trial is counted at its sender, and at its receiver where that is another host.
-    """
-    keys = [row.id for row in rows]
-    counted = [
-        select(
-            column.label("id"),
-            func.count(),
-            func.min(TrialRow.started_at),
-            func.max(TrialRow.started_at),
-        )
-        .where(column.in_(keys), condition)
-        .group_by(column)
-        for column, condition in (
-            (TrialRow.sender_environment_id, TrialRow.sender_environment_id.is_not(None)),
-            (
-                TrialRow.receiver_environment_id,
-                TrialRow.receiver_environment_id.is_distinct_from(TrialRow.sender_environment_id),
-            ),
-        )
-    ]
-    found: dict[int | None, list[Any]] = defaultdict(list)
-    for row in session.execute(counted[0].union_all(counted[1])):
-        found[row[0]].append(row)
+    """Return environments with when they measured, the one that measured last first."""
+    found = uses(session, [row.id for row in rows])
     states = [
-        HostState(
-            row.public_id,
-            json.loads(row.facts_json),
-            sum(one[1] for one in found[row.id]),
-            min((one[2] for one in found[row.id]), default=None),
-            max((one[3] for one in found[row.id]), default=None),
-        )
+        HostState(row.public_id, json.loads(row.facts_json), *found.get(row.id, (0, None, None)))
         for row in rows
     ]
     # Stable: those that never measured stay in the order they were met.

@@ -81,7 +81,9 @@ class CaseIndex:
 
     def varying(self, mask: Mask | None = None) -> list[str]:
         """Return the factors with more than one value among some cases, registry order."""
-        return [name for name in self._ordered() if len(np.unique(self._codes(name, mask))) > 1]
+        if not (self.size if mask is None else mask.any()):
+            return []
+        return [name for name in self._ordered() if np.ptp(self._codes(name, mask)) > 0]
 
     def _ordered(self) -> list[str]:
         known = [name for name in FACTORS if name in self.columns]
@@ -182,10 +184,15 @@ class _Growing:
         self._keys[start:size] = keys
         for column in self._columns.values():
             column.codes[start:size] = column.default_code
+        # A value is met again and again; True and 1 are equal and yet not the same value.
+        codes: dict[tuple[str, type, FactorValue], tuple[Codes, int]] = {}
         for place, text in enumerate(texts, start):
             for name, value in json.loads(text).items():
-                column = self._columns.get(name) or self._new_column(name)
-                column.codes[place] = column.code(value)
+                met = (name, type(value), value)
+                if (found := codes.get(met)) is None:
+                    column = self._columns.get(name) or self._new_column(name)
+                    found = codes[met] = (column.codes, column.code(value))
+                found[0][place] = found[1]
         self._known.update(keys)
         self._size = size
 

@@ -29,6 +29,7 @@ from zcdb.store.models import (
     SummaryRow,
     TrialRow,
 )
+from zcdb.store.queries.common import among
 from zcdb.store.results import (
     EnvironmentLine,
     ExperimentText,
@@ -233,21 +234,31 @@ def environment_lines(session: Session, *where: ColumnElement[bool]) -> list[Env
     ]
 
 
-def statistic(row: MeasurementRow | SummaryRow) -> Statistic:
-    """Return the statistics of a row; only those of one run have a median."""
-    return Statistic(
-        metric=row.metric,
-        method=row.method,
-        n=row.n,
-        mean=row.mean,
-        median=row.median if isinstance(row, MeasurementRow) else None,
-        sd=row.sd,
-        low=row.low,
-        high=row.high,
-        reason=row.reason,
-        runs=row.runs if isinstance(row, SummaryRow) else 1,
-        entries=row.entries if isinstance(row, SummaryRow) else 0,
+def statistics_of_cases(
+    session: Session, keys: Collection[int], *where: ColumnElement[bool]
+) -> dict[int, tuple[Statistic, ...]]:
+    """Return case -> what it measured over all runs and sources, registry order; one statement.
+
+    Args:
+        keys: of the cases; each of them is in what comes back.
+        where: which summaries are wanted.
+    """
+    row = SummaryRow
+    found: dict[int, list[Statistic]] = {key: [] for key in keys}
+    # Plain rows: an object of the session each would cost as much as all the rest.
+    rows = session.execute(
+        select(
+            *(row.case_id, row.metric, row.method, row.n, row.mean, row.sd, row.low, row.high),
+            *(row.reason, row.runs, row.entries),
+        ).where(among(session, row.case_id, keys), *where)
     )
+    for case_id, metric, method, n, mean, sd, *rest in rows:
+        # No median: a summary would have to look at every value again for one.
+        found[case_id].append(Statistic(metric, method, n, mean, None, sd, *rest))
+    return {
+        key: tuple(sorted(some, key=lambda one: registry_order(one.metric, one.method)))
+        for key, some in found.items()
+    }
 
 
 def series_by_case(session: Session, run_id: int) -> dict[int, tuple[Series, ...]]:
@@ -259,14 +270,22 @@ def series_by_case(session: Session, run_id: int) -> dict[int, tuple[Series, ...
         .where(TrialRow.run_id == run_id, TrialRow.status == "ok")
     ):
         excluded[case_id].add(repetition)
-    rows = session.scalars(select(MeasurementRow).where(MeasurementRow.run_id == run_id)).all()
+    row = MeasurementRow
+    # Plain rows: an object of the session each would cost as much as all the rest.
+    rows = session.execute(
+        select(
+            *(row.case_id, row.values_f64, row.metric, row.method),
+            *(row.n, row.mean, row.median, row.sd, row.low, row.high, row.reason),
+        ).where(row.run_id == run_id)
+    ).all()
     by_case: dict[int, list[Series]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: registry_order(row.metric, row.method)):
-        by_case[row.case_id].append(
+    ordered = sorted(rows, key=lambda one: registry_order(one.metric, one.method))
+    for case_id, values_f64, metric, method, *numbers in ordered:
+        by_case[case_id].append(
             Series(
-                values=blobs.decode(row.values_f64),
-                excluded=frozenset(excluded[row.case_id]),
-                statistic=statistic(row),
+                values=blobs.decode(values_f64),
+                excluded=frozenset(excluded[case_id]),
+                statistic=Statistic(metric, method, *numbers),
             )
         )
     return {case_id: tuple(series) for case_id, series in by_case.items()}

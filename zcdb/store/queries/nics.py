@@ -8,7 +8,6 @@ newest cases of each card or driver.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -29,7 +28,8 @@ from zcdb.store.models import (
     SummaryRow,
     TrialRow,
 )
-from zcdb.store.queries.lines import registry_order, statistic
+from zcdb.store.queries.common import among
+from zcdb.store.queries.lines import statistics_of_cases
 from zcdb.store.results import CaseFactors, Statistic
 from zcdb.store.session import Database
 
@@ -173,20 +173,18 @@ def _newest_of_each(factor: str) -> Select[int]:
 
 def _cases(session: Session, keys: Sequence[int]) -> tuple[NicCase, ...]:
     """Return the cases with their statistics and what stands behind them; four statements."""
-    rows = session.scalars(
-        select(CaseRow).where(CaseRow.id.in_(keys)).order_by(CaseRow.id.desc())
+    rows = session.execute(
+        select(CaseRow.id, CaseRow.public_id, CaseRow.factors_json)
+        .where(among(session, CaseRow.id, keys))
+        .order_by(CaseRow.id.desc())
     ).all()
-    statistics: dict[int, list[Statistic]] = defaultdict(list)
-    summaries = session.scalars(
-        select(SummaryRow).where(
-            SummaryRow.case_id.in_(keys),
-            SummaryRow.metric.in_(METRICS),
-            SummaryRow.method.in_(METHODS),
-            SummaryRow.mean.is_not(None),
-        )
+    statistics = statistics_of_cases(
+        session,
+        keys,
+        SummaryRow.metric.in_(METRICS),
+        SummaryRow.method.in_(METHODS),
+        SummaryRow.mean.is_not(None),
     )
-    for row in sorted(summaries, key=lambda row: registry_order(row.metric, row.method)):
-        statistics[row.case_id].append(statistic(row))
     trials = {
         case_id: (count, hosts, newest)
         for case_id, count, hosts, newest in session.execute(
@@ -196,7 +194,7 @@ def _cases(session: Session, keys: Sequence[int]) -> tuple[NicCase, ...]:
                 func.count(func.distinct(TrialRow.sender_environment_id)),
                 func.max(TrialRow.started_at),
             )
-            .where(TrialRow.case_id.in_(keys), TrialRow.status == "ok")
+            .where(among(session, TrialRow.case_id, keys), TrialRow.status == "ok")
             .group_by(TrialRow.case_id)
         )
     }
@@ -205,7 +203,7 @@ def _cases(session: Session, keys: Sequence[int]) -> tuple[NicCase, ...]:
         for case_id, count, dated in session.execute(
             select(EntryRow.case_id, func.count(), func.max(SourceRow.dated))
             .join(SourceRow, SourceRow.id == EntryRow.source_id)
-            .where(EntryRow.case_id.in_(keys), EntryRow.left_out.is_(None))
+            .where(among(session, EntryRow.case_id, keys), EntryRow.left_out.is_(None))
             .group_by(EntryRow.case_id)
         )
     }
@@ -214,7 +212,7 @@ def _cases(session: Session, keys: Sequence[int]) -> tuple[NicCase, ...]:
         count, hosts, newest = trials.get(case.id, (0, 0, None))
         entries, dated = published.get(case.id, (0, ""))
         factors = factors_from_json(case.factors_json)
-        measured = tuple(statistics[case.id])
+        measured = statistics[case.id]
         found.append(
             NicCase(case.public_id, factors, measured, count, hosts, newest, entries, dated)
         )

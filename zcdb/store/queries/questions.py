@@ -30,14 +30,13 @@ from zcdb.store.models import (
     FlagRow,
     MeasurementRow,
     SourceRow,
-    SummaryRow,
     TrialRow,
 )
 from zcdb.store.queries.common import NotFound
-from zcdb.store.queries.compare import Key, Pairs, _pairs
-from zcdb.store.queries.explore import Facet, _facet_values
+from zcdb.store.queries.compare import Judged, Key, Pairs, read_pairs
+from zcdb.store.queries.explore import Facet, facet_values
 from zcdb.store.queries.index import CaseIndex, case_index
-from zcdb.store.queries.lines import registry_order, statistic
+from zcdb.store.queries.lines import statistics_of_cases
 from zcdb.store.results import CaseFactors, Facts, RunCase, Series, Statistic
 from zcdb.store.session import Database
 
@@ -140,7 +139,7 @@ def groups(
     everything = np.full(index.size, False)
     everything[[place for group in ranges for place in group]] = True
     facets = tuple(
-        Facet(name, _facet_values(index.counts(name, everything), (where or {}).get(name, ())))  # type: ignore[arg-type]
+        Facet(name, facet_values(index.counts(name, everything), (where or {}).get(name, ())))
         for name in context
         if name in index.columns
     )
@@ -183,17 +182,19 @@ def _values(index: CaseIndex, place: int, names: Iterable[str]) -> dict[str, Fac
 
 
 def chosen_pairs(
-    db: Database, keys: Sequence[tuple[int, int]], metrics: Collection[Key], found: int
+    db: Database,
+    keys: Sequence[tuple[int, int]],
+    metrics: Collection[Key],
+    found: int,
+    judged: Judged | None = None,
 ) -> Pairs:
-    """Return pairs of cases with what they measured; at most seven statements.
+    """Return pairs of cases with what they measured, see `read_pairs`.
 
     Args:
         keys: of baseline and candidate, as `groups` gives them.
-        metrics: what to bring along of each case.
-        found: pairs there are, where more were found than are asked for.
     """
     with db.reading() as session:
-        return _pairs(session, list(keys), metrics, found, [])
+        return read_pairs(session, list(keys), metrics, found, judged=judged)
 
 
 def evidence(db: Database, keys: Collection[int]) -> Evidence:
@@ -258,17 +259,10 @@ def figures(db: Database, case_ids: Sequence[str]) -> tuple[CaseFigures, ...]:
         for case_id in case_ids:
             if case_id not in rows:
                 raise NotFound("case", case_id, db.name)
-        found: dict[int, list[Statistic]] = defaultdict(list)
-        summaries = session.scalars(
-            select(SummaryRow).where(SummaryRow.case_id.in_([row.id for row in rows.values()]))
-        )
-        for row in sorted(summaries, key=lambda row: registry_order(row.metric, row.method)):
-            found[row.case_id].append(statistic(row))
+        found = statistics_of_cases(session, {row.id for row in rows.values()})
         return tuple(
             CaseFigures(
-                case_id,
-                factors_from_json(rows[case_id].factors_json),
-                tuple(found[rows[case_id].id]),
+                case_id, factors_from_json(rows[case_id].factors_json), found[rows[case_id].id]
             )
             for case_id in case_ids
         )
@@ -278,14 +272,9 @@ def figures_of(db: Database, keys: Collection[int]) -> dict[int, CaseFigures]:
     """Return key -> case with its figures, as `groups` gives keys; two statements."""
     with db.reading() as session:
         rows = session.scalars(select(CaseRow).where(CaseRow.id.in_(keys))).all()
-        found: dict[int, list[Statistic]] = defaultdict(list)
-        summaries = session.scalars(select(SummaryRow).where(SummaryRow.case_id.in_(keys)))
-        for row in sorted(summaries, key=lambda row: registry_order(row.metric, row.method)):
-            found[row.case_id].append(statistic(row))
+        found = statistics_of_cases(session, {row.id for row in rows})
         return {
-            row.id: CaseFigures(
-                row.public_id, factors_from_json(row.factors_json), tuple(found[row.id])
-            )
+            row.id: CaseFigures(row.public_id, factors_from_json(row.factors_json), found[row.id])
             for row in rows
         }
 
