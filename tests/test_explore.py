@@ -180,7 +180,9 @@ def test_a_metric_nobody_measured_is_not_a_number(demo: Demo):
     db, _ = demo
     with db.reading() as session:
         index = case_index(db, session)
-        values = exploring.metric_values(db, session, index, index.mask({}), "jitter", "")
+        values = exploring.metric_values(
+            db, session, db.revision(), index, index.mask({}), ("jitter", "")
+        )
 
     assert np.isnan(values).all()
 
@@ -236,8 +238,8 @@ def test_the_twins_have_the_same_state(client):
         ("/explore?rows=colour", "There is no factor 'colour'"),
         ("/explore?after=xyz", "is not the id of a case"),
         ("/compare?axis=api&a=write&b=sendfil", "'sendfil' is not one of"),
-        ("/compare?a=write&b=sendfile", "A comparison names a factor"),
-        ("/compare?axis=api&a=write&b=sendfile&matters=x", "matters: "),
+        ("/compare?a=write&b=sendfile", "one names a factor (axis)"),
+        ("/compare?axis=api&a=write&b=sendfile&matters=x", "Matters: "),
         ("/compare?of=runs&a=1&b=2", "is not the id of a run"),
         ("/compare?of=trials&a=1&b=2", "cannot be compared"),
     ],
@@ -255,12 +257,13 @@ def test_no_case_at_all_is_told_with_a_way_back(client):
 
 
 def test_the_compare_page_has_the_verdicts_of_the_command(demo: Demo, client):
+    from zcdb.report import asking
     from zcdb.report import compare as comparing
     from zcdb.report import compare_render as render
 
     address = "/compare?axis=api&a=write&b=sendfile"
     page, data = get_page(client, address), get_json(client, address.replace("?", ".json?"))
-    report = comparing.compare(demo[0], comparing.ask_factor("api", "write", ["sendfile"]))
+    report = comparing.compare(demo[0], asking.ask_factor("api", "write", ["sendfile"]))
 
     assert page.first("h1").text == "api: sendfile against write"
     words = [cell.text for cell in page.all("span", class_="verdict")]

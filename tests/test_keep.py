@@ -143,7 +143,7 @@ def test_a_form_of_another_site_stores_nothing(address, filled, client):
 
 
 def test_full_stores_say_so_and_what_still_works(monkeypatch, filled, client):
-    client.post("/explore?api=write")
+    kept = client.post("/explore?api=write")
     monkeypatch.setattr(keep, "LINKS_LIMIT", 1)
     monkeypatch.setattr(keep, "REPORTS_LIMIT", 0)
 
@@ -152,6 +152,8 @@ def test_full_stores_say_so_and_what_still_works(monkeypatch, filled, client):
 
     assert (link.status_code, report.status_code) == (409, 409)
     assert "This database holds 1 short addresses" in link.text
+    again = client.post("/explore?api=write")
+    assert (again.status_code, again.headers["Location"]) == (303, kept.headers["Location"])
     assert len(reports.links(filled)) == 1
 
 

@@ -12,6 +12,7 @@ import dataclasses
 import gzip
 import hashlib
 import io
+import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,11 @@ CHART_FORMS = {"plotly.json": "chart", "svg": "chart_svg", "csv": "chart_csv"}
 """Ending of a chart's address -> form."""
 
 CHART_CSV_ROWS = 100_000
+
+CHARTS_DRAWN = 2
+POINTS_DRAWN = 300
+NUMBERS_SHOWN = 80
+"""What a page holds of its charts: a drawing of forty cases weighs as much as a whole page."""
 
 PACK_FROM_BYTES = 1024
 """Answers shorter than this are not worth compressing."""
@@ -78,9 +84,25 @@ class Page:
         """Return the chart of this key, or None."""
         return next((figure for figure in self.figures if figure.key == key), None)
 
-    def numbers(self, figure: Figure) -> Numbers:
-        """Return the table twin of a chart."""
-        return numbers(figure)
+    @property
+    def drawn(self) -> tuple[Figure, ...]:
+        """The charts that the page holds: the first ones, up to `POINTS_DRAWN` points in all."""
+        points = itertools.accumulate(figure.points for figure in self.figures)
+        return tuple(
+            figure
+            for place, (figure, so_far) in enumerate(zip(self.figures, points, strict=True))
+            if place < CHARTS_DRAWN or so_far <= POINTS_DRAWN
+        )
+
+    @property
+    def listed(self) -> tuple[Figure, ...]:
+        """The other charts: they are a link away, so that a large run's page stays light."""
+        return self.figures[len(self.drawn) :]
+
+    def numbers(self, figure: Figure) -> Numbers | None:
+        """Return the table twin of a chart; None where only its CSV has so many rows."""
+        found = numbers(figure)
+        return found if len(found.rows) <= NUMBERS_SHOWN else None
 
     def twin(self, ending: str) -> str:
         """Return the address of the twin with this ending ("json", "csv")."""

@@ -118,6 +118,11 @@ class Figure:
     is_wide: bool = False
 
     @property
+    def points(self) -> int:
+        """How many points all series have together."""
+        return sum(len(series.x) for series in self.series)
+
+    @property
     def is_empty(self) -> bool:
         """True if there is no point to draw."""
         return not any(value is not None for series in self.series for value in series.y)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from zcdb import factors
 from zcdb.factors import FactorValue
@@ -24,7 +25,9 @@ from zcdb.webapp.present.measured import (
     Estimate,
     cpu_rows,
     estimate,
+    exchange_headline,
     find,
+    is_exchange,
     others,
     zero_copy_words,
 )
@@ -113,7 +116,8 @@ class CaseContent:
 
     Attributes:
         headline: throughput, and service demand of both ends by the headline method
-            (or `rusage` where no soaker ever ran).
+            (or `rusage` where no soaker ever ran); of requests and responses their rate,
+            latency and cost.
         published: what others published about it.
         unstated: labels of the factors that their sources are silent about.
     """
@@ -131,6 +135,10 @@ class CaseContent:
     axes: tuple[Axis, ...]
     published: tuple[PublishedRow, ...]
     unstated: tuple[str, ...]
+
+
+Lead = Callable[[Sequence[Estimate]], tuple[Estimate, ...]]
+"""Picks the figures that stand first; the same ones of a case and of those beside it."""
 
 
 def headline_method(estimates: Sequence[Estimate]) -> str:
@@ -168,7 +176,8 @@ def case_content(page: CasePage) -> CaseContent:
     """Return the content of a case's page."""
     estimates = [estimate(statistic) for statistic in page.statistics]
     method = headline_method(estimates)
-    shown = headline(estimates, method)
+    lead = exchange_headline if is_exchange(estimates) else partial(headline, method=method)
+    shown = lead(estimates)
     copied = find(estimates, "copied_share")
     return CaseContent(
         id=page.id,
@@ -182,8 +191,7 @@ def case_content(page: CasePage) -> CaseContent:
         trials=tuple(_trial_row(trial, shown) for trial in page.trials),
         next_after=page.next_after,
         axes=tuple(
-            _axis(factor, siblings, page, shown, method)
-            for factor, siblings in page.siblings.items()
+            _axis(factor, siblings, page, shown, lead) for factor, siblings in page.siblings.items()
         ),
         published=tuple(_published_row(entry) for entry in page.entries),
         unstated=tuple(
@@ -246,9 +254,9 @@ def _axis(
     siblings: Sequence[Sibling],
     page: CasePage,
     shown: tuple[Estimate, ...],
-    method: str,
+    lead: Lead,
 ) -> Axis:
-    rows = [_sibling_row(factor, sibling, method) for sibling in siblings]
+    rows = [_sibling_row(factor, sibling, lead) for sibling in siblings]
     filled = factors.with_defaults(page.factors)
     own_estimates = [estimate(statistic) for statistic in page.statistics]
     own = SiblingRow(
@@ -267,13 +275,13 @@ def _axis(
     return Axis(factor, factor_label(factor), tuple(ordered))
 
 
-def _sibling_row(factor: str, sibling: Sibling, method: str) -> SiblingRow:
+def _sibling_row(factor: str, sibling: Sibling, lead: Lead) -> SiblingRow:
     estimates = [estimate(statistic) for statistic in sibling.statistics]
     return SiblingRow(
         sibling.case_id,
         sibling.value,
         factors.display(factor, sibling.value),
         False,
-        headline(estimates, method),
+        lead(estimates),
         zero_copy_words(estimates),
     )

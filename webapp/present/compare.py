@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from zcdb import factors
 from zcdb.metrics import METRICS
 from zcdb.report import compare_render
-from zcdb.report.compare import SHOWN_LIMIT, ComparisonReport, MetricComparison, Question, Row
+from zcdb.report.compare import ComparisonReport, MetricComparison, Question, Row
 from zcdb.store.cases import value_text
 from zcdb.store.queries.explore import Facet, FacetValue
 from zcdb.webapp.charts.comparison import RatioRow, ratios
@@ -21,6 +21,9 @@ from zcdb.webapp.quantities import percent_change
 
 FOREST_ROWS = 40
 """Pairs that a forest plot can still name."""
+
+PAIRS_SHOWN = 100
+"""Pairs in the page's table of a metric; the CSV has all."""
 
 COMPARABLE = [name for name, metric in METRICS.items() if metric.better != "neither"]
 
@@ -84,14 +87,15 @@ class CompareContent:
     found: int
     command: str
     freeze_command: str
+    revision: int
 
 
-def no_question(form: Form) -> CompareContent:
+def no_question(form: Form, revision: int) -> CompareContent:
     """Return the content of the page before anything is asked."""
-    return CompareContent(form, "", "", "", (), (), (), (), 0, "", "")
+    return CompareContent(form, "", "", "", (), (), (), (), 0, "", "", revision)
 
 
-def compare_content(form: Form, report: ComparisonReport) -> CompareContent:
+def compare_content(form: Form, report: ComparisonReport, revision: int) -> CompareContent:
     """Return the content of the page for an answer."""
     question = report.question
     return CompareContent(
@@ -109,6 +113,7 @@ def compare_content(form: Form, report: ComparisonReport) -> CompareContent:
         found=report.found,
         command=_command(question),
         freeze_command=f"zcdb report create {shlex.quote(question.query())} --title '…'",
+        revision=revision,
     )
 
 
@@ -165,6 +170,7 @@ def _command(question: Question) -> str:
 
 def _metric(report: ComparisonReport, metric: MetricComparison) -> MetricPairs:
     known = METRICS[metric.metric]
+    shown = compare_render.shown_rows(metric)
     return MetricPairs(
         metric=metric.metric,
         method=metric.method,
@@ -173,8 +179,8 @@ def _metric(report: ComparisonReport, metric: MetricComparison) -> MetricPairs:
         better=known.better,
         is_judged=metric.is_judged,
         words=compare_render.words_text(metric),
-        rows=tuple(_row(report, metric, row) for row in compare_render.shown_rows(metric)),
-        hidden=max(0, len(metric.rows) - SHOWN_LIMIT),
+        rows=tuple(_row(report, metric, row) for row in shown[:PAIRS_SHOWN]),
+        hidden=len(metric.rows) - PAIRS_SHOWN if len(shown) > PAIRS_SHOWN else 0,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from zcdb.factors import FactorValue
 from zcdb.report.twins import is_twin
+from zcdb.store.queries.common import RUNS_SHOWN
 from zcdb.store.results import (
     CoverageLine,
     ExperimentLine,
@@ -48,6 +49,7 @@ class ExperimentContent:
     Attributes:
         answer: of the newest finished run; None if it was never run.
         cases: of the same run.
+        covered_by: the runs that `coverage` counts, in words.
         text: the experiment file as written.
     """
 
@@ -58,6 +60,7 @@ class ExperimentContent:
     answer: Answer | None
     cases: tuple[CaseRow, ...]
     coverage: tuple[CoverageRow, ...]
+    covered_by: str
     declared: int
     measured: int
     runs: tuple[RunLine, ...]
@@ -88,12 +91,18 @@ def experiment_content(
         answer=found,
         cases=cases,
         coverage=coverage,
+        covered_by=_covered_by(page),
         declared=len(coverage),
         measured=sum(row.ok > 0 for row in coverage),
         runs=page.runs,
         versions=page.versions,
         text=page.experiment.text,
     )
+
+
+def _covered_by(page: ExperimentPage) -> str:
+    runs = next(one.runs for one in page.versions if one.id == page.experiment.id)
+    return f"the newest {RUNS_SHOWN} of {runs} runs" if runs > RUNS_SHOWN else "all runs"
 
 
 def _coverage_row(line: CoverageLine, names: list[str]) -> CoverageRow:

@@ -133,6 +133,7 @@ class ExploreContent:
     column_choices: tuple[Choice, ...]
     metric_choices: tuple[Choice, ...]
     compare_address: str
+    revision: int
 
 
 def query_of(asked: Asked, *, is_paged: bool = True) -> str:
@@ -174,7 +175,7 @@ def _toggled(asked: Asked, name: str, value: FactorValue) -> Asked:
     return replace(asked, filters={key: kept for key, kept in filters.items() if kept})
 
 
-def explore_content(asked: Asked, found: Exploration) -> ExploreContent:
+def explore_content(asked: Asked, found: Exploration, revision: int) -> ExploreContent:
     """Return the content of the page."""
     columns = _list_columns(found.varying)
     return ExploreContent(
@@ -212,6 +213,7 @@ def explore_content(asked: Asked, found: Exploration) -> ExploreContent:
         column_choices=_axis_choices(found, asked.columns),
         metric_choices=_metric_choices(asked),
         compare_address=_compare_address(asked),
+        revision=revision,
     )
 
 

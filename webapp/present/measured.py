@@ -141,6 +141,26 @@ def copied_words(copied: Estimate) -> str | None:
     return f"{copied.mean * 100:.3g} % copied"
 
 
+EXCHANGE_HEADLINE = (
+    ("transaction_rate", ""),
+    ("latency_p50", ""),
+    ("latency_p99", ""),
+    ("transaction_demand_client", HEADLINE_CPU_METHOD),
+    ("transaction_demand_server", HEADLINE_CPU_METHOD),
+)
+"""What pages of requests and responses lead with: (metric, method)."""
+
+
+def is_exchange(estimates: Sequence[Estimate]) -> bool:
+    """Return whether transactions were measured, and not bytes that flow one way."""
+    return find(estimates, "transaction_rate").mean is not None
+
+
+def exchange_headline(estimates: Sequence[Estimate]) -> tuple[Estimate, ...]:
+    """Return transactions, their latency and their cost at both ends."""
+    return tuple(find(estimates, metric, method) for metric, method in EXCHANGE_HEADLINE)
+
+
 def zero_copy_words(estimates: Sequence[Estimate]) -> str | None:
     """Return what is known about zero copy in a few words; None where nothing is to be said.
 

@@ -134,26 +134,6 @@ class Found:
     hidden: int
 
 
-def split(found: Pairs) -> Iterator[tuple[Origin, Pairs]]:
-    """Yield the pairs that zcdb measured on both sides, and those that others published."""
-    origins: tuple[Origin, ...] = ("measured", "published")
-    for origin in origins:
-        chosen = tuple(
-            pair for pair in found.pairs if _has_figures(pair) and origin_of(pair) == origin
-        )
-        if chosen:
-            yield (
-                origin,
-                replace(
-                    found,
-                    pairs=chosen,
-                    found=len(chosen),
-                    failed=found.failed if origin == "measured" else 0,
-                    environments=found.environments if origin == "measured" else {},
-                ),
-            )
-
-
 def origin_of(pair: Pair) -> Origin:
     """Return where a pair comes from: measured only if both sides were."""
     sides = (pair.baseline, pair.candidate)
@@ -176,20 +156,49 @@ def _has_figures(pair: Pair) -> bool:
 
 def answers_of(found: Found) -> Iterator[tuple[Answer, tuple[Figure, ...]]]:
     """Yield what each origin's pairs say, with the charts of it."""
-    for origin, pairs in split(found.pairs):
-        if found.part.needs_proof and origin == "measured":
-            proven = tuple(pair for pair in pairs.pairs if is_proven(pair.candidate))
-            others = tuple(pair for pair in pairs.pairs if not is_proven(pair.candidate))
-            for chosen, title in (
-                (proven, f"{found.part.title}, proven"),
-                (others, "Asked for zero copy, but copied or not proven"),
-            ):
-                if chosen:
-                    some = replace(pairs, pairs=chosen, found=len(chosen))
-                    yield _answer(found.part, title, origin, some, found.hidden)
-            continue
-        title = f"{found.part.title}: {'measured here' if origin == 'measured' else 'published'}"
-        yield _answer(found.part, title, origin, pairs, found.hidden)
+    for title, origin, pairs in _told_apart(found.part, found.pairs.pairs):
+        is_measured = origin == "measured"
+        some = replace(
+            found.pairs,
+            pairs=pairs,
+            found=len(pairs),
+            failed=found.pairs.failed if is_measured else 0,
+            environments=found.pairs.environments if is_measured else {},
+        )
+        yield _answer(found.part, title, origin, some, found.hidden)
+
+
+def judged_keys(part: Part, pairs: Sequence[Pair]) -> set[Key]:
+    """Return (metric, method) of all that the answers of a part judge."""
+    return {
+        key
+        for _, origin, some in _told_apart(part, pairs)
+        for key in _question(part, origin, some).measured()
+    }
+
+
+def _told_apart(
+    part: Part, pairs: Sequence[Pair]
+) -> Iterator[tuple[str, Origin, tuple[Pair, ...]]]:
+    """Yield the pairs that are answered together: title, origin and pairs.
+
+    What zcdb measured on both sides stands apart from what others published, and what is proven
+    from what is not.
+    """
+    known = [pair for pair in pairs if _has_figures(pair)]
+    measured = tuple(pair for pair in known if origin_of(pair) == "measured")
+    published = tuple(pair for pair in known if origin_of(pair) == "published")
+    if measured and part.needs_proof:
+        proven = tuple(pair for pair in measured if is_proven(pair.candidate))
+        others = tuple(pair for pair in measured if not is_proven(pair.candidate))
+        if proven:
+            yield f"{part.title}, proven", "measured", proven
+        if others:
+            yield "Asked for zero copy, but copied or not proven", "measured", others
+    elif measured:
+        yield f"{part.title}: measured here", "measured", measured
+    if published:
+        yield f"{part.title}: published", "published", published
 
 
 def is_proven(side: Side) -> bool:
@@ -201,9 +210,7 @@ def is_proven(side: Side) -> bool:
 def _answer(
     part: Part, title: str, origin: Origin, pairs: Pairs, hidden: int
 ) -> tuple[Answer, tuple[Figure, ...]]:
-    metrics, method = _asked_metrics(origin, pairs.pairs)
-    question = Question("factor", part.factor, "", (), metrics=metrics, method=method)
-    report = make_report(question, pairs)
+    report = make_report(_question(part, origin, pairs.pairs), pairs)
     names = _names(part, report)
     rows = [_metric_rows(part, report, metric, names) for metric in report.metrics]
     shown = tuple(one for one in rows if one.rows)
@@ -223,6 +230,11 @@ def _answer(
         figures=tuple(figure.key for figure in drawn),
     )
     return answer, drawn
+
+
+def _question(part: Part, origin: Origin, pairs: Sequence[Pair]) -> Question:
+    metrics, method = _asked_metrics(origin, pairs)
+    return Question("factor", part.factor, "", (), metrics=metrics, method=method)
 
 
 def _compare_query(part: Part, pairs: Sequence[Pair]) -> str:

@@ -18,7 +18,9 @@ from zcdb.webapp.present.measured import (
     Estimate,
     copied_words,
     cpu_rows,
+    exchange_headline,
     find,
+    is_exchange,
     others,
     single,
     zero_copy_words,
@@ -145,18 +147,9 @@ def trial_content(page: TrialPage) -> TrialContent:
     )
 
 
-EXCHANGE_HEADLINE = (
-    ("transaction_rate", ""),
-    ("latency_p50", ""),
-    ("latency_p99", ""),
-    ("transaction_demand_client", HEADLINE_CPU_METHOD),
-    ("transaction_demand_server", HEADLINE_CPU_METHOD),
-)
-
-
 def _headline(estimates: list[Estimate], *, is_link_limited: bool) -> tuple[Estimate, ...]:
-    if find(estimates, "transaction_rate").mean is not None:
-        return tuple(find(estimates, metric, method) for metric, method in EXCHANGE_HEADLINE)
+    if is_exchange(estimates):
+        return exchange_headline(estimates)
     throughput = find(estimates, "throughput")
     demand = (
         find(estimates, "service_demand_sender", HEADLINE_CPU_METHOD),

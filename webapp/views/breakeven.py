@@ -45,8 +45,9 @@ def break_even() -> Page:
     pairs = [pair for group in groups.groups for pair in size_pairs(group)]
     chosen = [(a.key, b.key) for a, b in pairs[:EXACT_LIMIT]]
     wanted = [(metric, method), ("throughput", ""), PROOF, COPIED]
-    found = queries.chosen_pairs(database(), chosen, wanted, len(pairs))
     question = Question("factor", "api", "", (), metrics=(metric,), method=method)
+    judged = question.measured()[:1]
+    found = queries.chosen_pairs(database(), chosen, wanted, len(pairs), lambda _: judged)
     rows = break_even_rows(make_report(question, found))
     curves = [curve for _, curve in rows]
     figures: tuple[Figure, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response, current_app, request
 from werkzeug.exceptions import BadRequest
 
 from zcdb.nics.advice import Filters, preset_filters
@@ -18,6 +18,8 @@ from zcdb.webapp.present.nic_cells import probes_of
 from zcdb.webapp.present.nic_measured import observations_of
 
 blueprint = Blueprint("buy", __name__)
+
+_MEASURED = "zcdb_measured_over_cards"
 
 
 def _what_was_asked(preset: Filters | None = None) -> Asked:
@@ -80,7 +82,13 @@ def use(use: str) -> Page:
 
 
 def _observations() -> Observations:
-    return observations_of(nic_cases(database()))
+    """Return what was measured over cards; read once while nothing is committed."""
+    revision = database().revision()
+    known: tuple[str, Observations] | None = current_app.extensions.get(_MEASURED)
+    if known is None or known[0] != revision:
+        known = (revision, observations_of(nic_cases(database())))
+        current_app.extensions[_MEASURED] = known
+    return known[1]
 
 
 def _probes() -> Probes:

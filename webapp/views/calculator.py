@@ -25,6 +25,9 @@ from zcdb.webapp.present.calculator import (
 
 CASES_OFFERED = 40
 SHARES_OFFERED = 12
+GROUPS_READ = 40
+"""Groups of cases in which quadruples are looked for; the ones with the newest cases."""
+
 MOVING = ("api", "sender_kernel", "receiver_kernel", "sg", "tx_checksum")
 
 blueprint = Blueprint("calculator", __name__)
@@ -130,7 +133,7 @@ def _case_presets() -> tuple[Preset, ...]:
 
 def _share_presets() -> tuple[Preset, ...]:
     """Return quadruples of cases that all have a service demand."""
-    groups = queries.groups(database(), MOVING)
+    groups = queries.groups(database(), MOVING, limit=GROUPS_READ)
     quadruples = [four for group in groups.groups for four in present.fours(group)]
     keys = {key for _, four in quadruples[:SHARES_OFFERED] for key in four}
     cases = queries.figures_of(database(), keys)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from flask import Blueprint, request
 from werkzeug.exceptions import BadRequest
 
-from zcdb import units
 from zcdb.errors import UsageError
-from zcdb.metrics import HEADLINE_CPU_METHOD
 from zcdb.report import compare as comparing
 from zcdb.report import compare_render
+from zcdb.report.asking import ask
 from zcdb.report.compare import Question
 from zcdb.store.cases import value_text
 from zcdb.store.queries import explore as queries
+from zcdb.store.queries import feed
 from zcdb.webapp.asked import filter_names, read_factor, read_filters
 from zcdb.webapp.data import database
 from zcdb.webapp.errors import check_id
@@ -49,15 +49,16 @@ def compare() -> Page:
             for value in values
         ],
     )
+    revision = feed.data_revision(database())
     if question is None:
-        return _page(no_question(form), "Compare", f"axis={axis}" if request.args else "")
+        return _page(no_question(form, revision), "Compare", f"axis={axis}" if request.args else "")
     report = comparing.compare(database(), question)
     return Page(
         template="compare.html",
         title=compare_render.heading(report),
         description=f"{compare_render.heading(report)}. {compare_render.summary(report)}",
         path="/compare",
-        content=compare_content(form, report),
+        content=compare_content(form, report, revision),
         figures=forests(report),
         table=Table(compare_render.CSV_COLUMNS, compare_render.csv_rows(report)),
         parameters=(*OWN_PARAMETERS, *filter_names()),
@@ -83,59 +84,23 @@ def read_question() -> Question | None:
     Raises:
         BadRequest: with the sentence that says what does not make sense.
     """
-    candidates = [text for text in request.args.getlist("b") if text]
-    baseline = request.args.get("a") or ""
-    if not baseline or not candidates:
+    words = {name: [text for text in request.args.getlist(name) if text] for name in OWN_PARAMETERS}
+    for name, values in read_filters().items():
+        words[name] = [value_text(value) for value in values]
+    if not words["a"] or not words["b"]:
         return None
-    metrics = tuple(dict.fromkeys(request.args.getlist("m"))) or comparing.DEFAULT_METRICS
-    method = request.args.get("method") or HEADLINE_CPU_METHOD
-    kind = request.args.get("of") or ""
+    for name in words["axis"]:
+        # The form keeps what it was reached with; along its own axis nothing is filtered.
+        words[name] = []
+        words["b"] = [text for text in dict.fromkeys(words["b"]) if text not in words["a"]]
+    for name in words["of"]:
+        if name in KINDS:
+            for text in (*words["a"], *words["b"]):
+                check_id(KINDS[name], text)
     try:
-        matters = units.parse_ratio(request.args.get("matters") or comparing.DEFAULT_MATTERS)
-        if kind:
-            return _about_ids(kind, baseline, candidates, metrics, method, matters)
-        axis = request.args.get("axis") or ""
-        if not axis:
-            raise BadRequest("A comparison names a factor: /compare?axis=api&a=write&b=sendfile.")
-        candidates = [text for text in dict.fromkeys(candidates) if text != baseline]
-        filters = {
-            name: [value_text(value) for value in values]
-            for name, values in read_filters().items()
-            if name != axis
-        }
-        return comparing.ask_factor(
-            axis, baseline, candidates, filters, metrics=metrics, method=method, matters=matters
-        )
+        return ask(words)
     except UsageError as error:
-        raise BadRequest(f"{error.message}.") from None
-    except ValueError as error:
-        raise BadRequest(f"matters: {error}.") from None
-
-
-def _about_ids(
-    kind: str,
-    baseline: str,
-    candidates: list[str],
-    metrics: tuple[str, ...],
-    method: str,
-    matters: float,
-) -> Question:
-    if kind not in KINDS:
-        raise BadRequest(f"{kind!r} cannot be compared; of=cases and of=runs can.")
-    if kind == "runs" and len(candidates) != 1:
-        raise BadRequest("Runs are compared two at a time.")
-    ids = [check_id(KINDS[kind], text) for text in (baseline, *candidates)]
-    return comparing.checked(
-        Question(
-            "runs" if kind == "runs" else "cases",
-            "",
-            ids[0],
-            tuple(ids[1:]),
-            metrics=metrics,
-            method=method,
-            matters=matters,
-        )
-    )
+        raise BadRequest(f"{error.message[:1].upper()}{error.message[1:]}.") from None
 
 
 add_page(blueprint, "/compare", compare)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, request
 
 from zcdb.store.queries import explore as queries
+from zcdb.store.queries import feed
 from zcdb.webapp.asked import filter_names, read_factor, read_filters, read_metric
 from zcdb.webapp.charts.comparison import CaseValues, comparison
 from zcdb.webapp.charts.figure import Figure
@@ -26,7 +27,7 @@ def explore() -> Page:
     """Return the page of what the query asks for."""
     asked = read_asked()
     found = queries.explore(database(), asked)
-    content = explore_content(asked, found)
+    content = explore_content(asked, found, feed.data_revision(database()))
     query = query_of(asked)
     return Page(
         template="explore.html",

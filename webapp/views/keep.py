@@ -86,9 +86,12 @@ def _keep(path: str, query: str) -> Redirect:
         raise BadRequest(
             f"This state has {len(query)} characters; short addresses hold {QUERY_LIMIT}."
         )
-    if reports.count_links(database(), LINKS_LIMIT) >= LINKS_LIMIT:
-        raise Conflict(_full("short addresses", LINKS_LIMIT, "the long address works as before"))
-    link_id = reports.add_link(database(), path, query, datetime.now(UTC))
+    link_id = reports.link_id(path, query)
+    if not reports.has_link(database(), link_id):
+        if reports.count_links(database(), LINKS_LIMIT) >= LINKS_LIMIT:
+            remedy = "the long address works as before"
+            raise Conflict(_full("short addresses", LINKS_LIMIT, remedy))
+        reports.add_link(database(), path, query, datetime.now(UTC))
     return redirect(f"/q/{link_id}/address", 303)
 
 

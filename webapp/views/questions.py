@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from flask import Blueprint
 
 from zcdb.store.queries import feed
@@ -12,7 +14,13 @@ from zcdb.webapp.charts.figure import Figure
 from zcdb.webapp.data import database
 from zcdb.webapp.errors import Missing
 from zcdb.webapp.pages import Page, Table, add_page
-from zcdb.webapp.present.question_answers import Answer, Found, answers_of, wanted_keys
+from zcdb.webapp.present.question_answers import (
+    Answer,
+    Found,
+    answers_of,
+    judged_keys,
+    wanted_keys,
+)
 from zcdb.webapp.present.question_list import QUESTIONS, Part, StandingQuestion
 from zcdb.webapp.present.questions import (
     QuestionContent,
@@ -85,7 +93,9 @@ def _found(part: Part, filters: dict[str, tuple[str | int | bool, ...]]) -> tupl
     )
     pairs = [pair for group in groups.groups for pair in part.pairing(group)]
     chosen = [(a.key, b.key) for a, b in pairs[:PAIRS_LIMIT]]
-    found = queries.chosen_pairs(database(), chosen, wanted_keys(), len(pairs))
+    found = queries.chosen_pairs(
+        database(), chosen, wanted_keys(), len(pairs), partial(judged_keys, part)
+    )
     hidden = len(pairs) - len(chosen) + groups.hidden
     return Found(part, found, hidden), {key for pair in chosen for key in pair}
 
