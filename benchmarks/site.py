@@ -2,7 +2,7 @@
 
     python benchmarks/generate.py 10000 small.db
     python benchmarks/generate.py 1000000 large.db
-    python benchmarks/site.py small.db large.db [--requests 200] [--only trial,case]
+    python benchmarks/site.py small.db large.db [--requests 200] [--only 'trial|case']
     python benchmarks/site.py small.db large.db --datasette
     python benchmarks/site.py large.db --browser
 

@@ -17,7 +17,7 @@ from zcdb.webapp.charts.markers import marker_path
 from zcdb.webapp.charts.plotly_json import plotly_figure
 from zcdb.webapp.charts.scales import Scale, domain, round_ticks, tick_text, ticks
 from zcdb.webapp.charts.style import STYLESHEET, palette
-from zcdb.webapp.charts.svg import NARROW, WIDE, document, drawings, render
+from zcdb.webapp.charts.svg import NARROW, WIDE, document, drawings, render, shortened
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -185,6 +185,32 @@ def test_no_text_starts_outside_the_drawing(form):
 
     for element in parsed(render(figure, form)).iter(f"{SVG}text"):
         assert 0 <= float(element.attrib["x"]) <= form.width
+
+
+def test_names_of_rows_stay_inside_the_drawing_and_keep_both_ends():
+    name = "send · streams 200 · request size 13.7 KiB · response size 13.7 KiB · no-cache copy off"
+
+    short = shortened(name, 58)
+
+    assert len(short) <= 58
+    assert short.startswith("send · streams 200")
+    assert short.endswith("no-cache copy off")
+    assert "…" in short
+    assert shortened(name, len(name)) == name
+
+
+def test_a_shortened_name_is_whole_where_it_is_pointed_at():
+    name = "a name that is " + "very " * 20 + "long"
+    figure = make_figure(
+        y=Axis("", "category", (name,)), series=(Series("one", 0, "means", (1.0,), (0.0,)),)
+    )
+
+    drawn = parsed(render(figure, NARROW))
+
+    (row,) = [text for text in drawn.iter() if text.get("class") == "chart-row"]
+    title = next(iter(row))
+    assert title.text == name
+    assert len(title.tail or "") < len(name)
 
 
 def test_a_stack_stands_on_the_one_below():

@@ -7,6 +7,7 @@ of them, chosen by the largest.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -76,6 +77,11 @@ def varies_by_row(metric: str) -> bool:
     """Return whether values of a metric are written in different units, so that each states its."""
     known = METRICS.get(metric)
     return known is not None and (known.unit in _PREFIXED or known.unit == "ratio")
+
+
+def with_minus(text: str) -> str:
+    """Return a text for terminals with the minus sign that pages have: "-4.8 %" is "−4.8 %"."""
+    return re.sub(r"(?<![\w-])-(?=[0-9])", "−", text)
 
 
 def percent_change(ratio: float, decimals: int = 0) -> str:

@@ -69,6 +69,14 @@ def text_width(text: str) -> float:
     return len(text) * CHARACTER_PX
 
 
+def shortened(text: str, length: int) -> str:
+    """Return a text of at most so many characters: its middle goes, both ends tell rows apart."""
+    if len(text) <= length:
+        return text
+    head = length * 2 // 5
+    return f"{text[:head].rstrip(' ,·')}…{text[len(text) - (length - head - 1) :].lstrip(' ,·')}"
+
+
 def _values(figure: Figure, axis: str) -> list[float]:
     """Return everything that the axis must cover."""
     found: list[float] = []
@@ -193,10 +201,12 @@ def _rows_or_ticks(figure: Figure, frame: _Frame) -> Iterator[str]:
         at = frame.y(value)
         yield (f'<path class="chart-grid" d="M{px(frame.left)} {px(at)}H{px(frame.right)}"/>')
         if figure.y.scale == "category" and not form.label_share:
-            yield (f'<text class="chart-row" x="0" y="{px(at - 11)}">{escape(label)}</text>')
+            shown = shortened(label, int(form.width / CHARACTER_PX))
+            whole = "" if shown == label else f"<title>{escape(label)}</title>"
+            yield (f'<text class="chart-row" x="0" y="{px(at - 11)}">{whole}{escape(shown)}</text>')
         else:
             room = int((frame.left - 8) / CHARACTER_PX)
-            shown = label if len(label) <= room else label[: max(1, room - 1)] + "…"
+            shown = shortened(label, max(2, room))
             kind = "chart-row" if figure.y.scale == "category" else "chart-tick"
             yield (
                 f'<text class="{kind}" x="{px(frame.left - 8)}" y="{px(at + 4)}"'

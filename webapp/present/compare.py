@@ -17,7 +17,7 @@ from zcdb.webapp.charts.figure import Figure
 from zcdb.webapp.labels import factor_label, metric_label
 from zcdb.webapp.present.explore import Choice
 from zcdb.webapp.present.measured import Estimate, estimate, missing
-from zcdb.webapp.quantities import percent_change
+from zcdb.webapp.quantities import percent_change, with_minus
 
 FOREST_ROWS = 40
 """Pairs that a forest plot can still name."""
@@ -178,7 +178,7 @@ def _metric(report: ComparisonReport, metric: MetricComparison) -> MetricPairs:
         unit=known.unit,
         better=known.better,
         is_judged=metric.is_judged,
-        words=compare_render.words_text(metric),
+        words=with_minus(compare_render.words_text(metric)),
         rows=tuple(_row(report, metric, row) for row in shown[:PAIRS_SHOWN]),
         hidden=len(metric.rows) - PAIRS_SHOWN if len(shown) > PAIRS_SHOWN else 0,
     )

@@ -18,12 +18,13 @@ from zcdb.report.compare import ComparisonReport, MetricComparison, Question, Ro
 from zcdb.report.compare_render import words_text
 from zcdb.report.naming import distinguishing, told_text
 from zcdb.store.queries.compare import Key, Pair, Pairs, Side
+from zcdb.store.results import CaseFactors
 from zcdb.webapp.charts.comparison import RatioRow, ratios
 from zcdb.webapp.charts.figure import Figure
 from zcdb.webapp.labels import metric_label, metric_phrase
 from zcdb.webapp.present.measured import Estimate, estimate, missing
 from zcdb.webapp.present.question_list import Part
-from zcdb.webapp.quantities import percent_change
+from zcdb.webapp.quantities import percent_change, with_minus
 
 Origin = Literal["measured", "published"]
 
@@ -40,6 +41,7 @@ PROVEN_FROM = 0.9995
 ROWS_SHOWN = 30
 FOREST_ROWS = 24
 SENTENCES = 3
+NAMED_ALWAYS = ("api", "message_size", "link")
 ARROWS = {"equivalent": "=", "undecided": "?"}
 
 
@@ -284,7 +286,7 @@ def _names(part: Part, report: ComparisonReport) -> list[str]:
     cases = [row.baseline.factors for row in rows]
     left_out = {*part.moving, *(n for n, f in factors.FACTORS.items() if f.follows in part.moving)}
     varying = [name for name in factors.varying(cases) if name not in left_out]
-    usual = [name for name in ("api", "message_size", "link") if name in varying]
+    usual = [name for name in NAMED_ALWAYS if name in varying]
     needed = distinguishing(cases, [*usual, *varying])
     return [name for name in varying if name in usual or name in needed]
 
@@ -302,7 +304,7 @@ def _metric_rows(
         label=metric_label(metric.metric),
         unit=known.unit,
         better=known.better,
-        words=words_text(metric),
+        words=with_minus(words_text(metric)),
         rows=tuple(rows[:ROWS_SHOWN]),
         hidden=max(0, len(rows) - ROWS_SHOWN),
     )
@@ -322,7 +324,7 @@ def _row(part: Part, metric: MetricComparison, row: Row, names: Sequence[str]) -
         for one in (row.baseline_statistic, row.candidate_statistic)
     ]
     return PairRow(
-        name=told_text(row.baseline.factors, names),
+        name=told_text(row.baseline.factors, _telling(row.baseline.factors, names)),
         sides=" → ".join(_level(part, side) for side in (row.baseline, row.candidate)),
         baseline_case=row.baseline.case_id,
         candidate_case=row.candidate.case_id,
@@ -339,6 +341,16 @@ def _row(part: Part, metric: MetricComparison, row: Row, names: Sequence[str]) -
         note=note,
         proof=proof_words(row.candidate) if part.needs_proof else "",
     )
+
+
+def _telling(values: CaseFactors, names: Sequence[str]) -> list[str]:
+    """Return the names without the factors that this case leaves at their default."""
+    known = factors.FACTORS
+    return [
+        name
+        for name in names
+        if name in NAMED_ALWAYS or name not in known or values.get(name) != known[name].default
+    ]
 
 
 def interval_text(low: float | None, high: float | None) -> str:
@@ -412,7 +424,8 @@ def _pooled(report: ComparisonReport) -> str:
             phrase = metric_phrase(metric.metric, metric.method)
             return (
                 f"Over {len(ratios_found)} pairs the {phrase} changes by"
-                f" {percent_change(low, 1)} to {percent_change(high, 1)}: {words_text(metric)}."
+                f" {percent_change(low, 1)} to {percent_change(high, 1)}:"
+                f" {with_minus(words_text(metric))}."
             )
     return ""
 

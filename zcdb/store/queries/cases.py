@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from statistics import median
 from sqlalchemy import exists, func, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
-from zcdb.factors import FACTORS
+from zcdb.factors import FACTORS, FactorValue
 from zcdb.records import ENDS
 from zcdb.store import values as blobs
 from zcdb.store.cases import factors_from_json
@@ -209,7 +210,9 @@ def _siblings(session: Session, case_id: int) -> dict[str, tuple[Sibling, ...]]:
     )
     found: dict[str, list[tuple[tuple[int, str], Sibling]]] = defaultdict(list)
     for row in rows:
-        value = factors_from_json(row.factors_json)[row.factor]
+        stated: dict[str, FactorValue] = json.loads(row.factors_json)
+        value = stated.get(row.factor, FACTORS[row.factor].default if row.factor in FACTORS else "")
+        assert value is not None  # noqa: S101  # a factor without a default is always stated
         place = (value, "") if isinstance(value, int) else (0, str(value))
         sibling = Sibling(row.public_id, value, statistics[row.case_id])
         found[row.factor].append((place, sibling))
