@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zcdb.webapp.filters import arrow, breakable, metric_number
-from zcdb.webapp.quantities import quantity
+from zcdb.webapp.quantities import quantity, with_minus
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,16 @@ def test_a_verdict_has_a_sign_beside_its_word(word, ratio, sign):
 )
 def test_a_name_wraps_between_its_words_and_never_inside_a_number(name, html):
     assert str(breakable(name)) == html
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("3 better; on geometric average -4.8 %", "3 better; on geometric average −4.8 %"),
+        ("-12.0 %", "−12.0 %"),
+        ("5-tuple of kernel 6.1-rc2", "5-tuple of kernel 6.1-rc2"),
+        ("x4.92, --1", "x4.92, --1"),
+    ],
+)
+def test_what_was_written_for_a_terminal_gets_the_minus_sign_of_pages(text, expected):
+    assert with_minus(text) == expected
