@@ -21,6 +21,7 @@ from zcdb.store.results import (
 )
 from zcdb.webapp.labels import case_name, factor_label, level
 from zcdb.webapp.present.measured import (
+    EXCHANGE_HEADLINE,
     CpuRow,
     Estimate,
     cpu_rows,
@@ -137,6 +138,16 @@ class CaseContent:
     unstated: tuple[str, ...]
 
 
+PUBLISHED_COSTS = ("service_demand", "utilisation", "machine_utilisation")
+"""CPU figures that documents have, the first of them that there is stands for all."""
+
+BESIDE = (
+    *("throughput", "copied_share", "proven_zero_copy_share"),
+    *(metric for metric, _ in EXCHANGE_HEADLINE),
+    *(f"{cost}_{end}" for cost in PUBLISHED_COSTS for end in ENDS),
+)
+"""All that the tables of cases beside this one may show."""
+
 Lead = Callable[[Sequence[Estimate]], tuple[Estimate, ...]]
 """Picks the figures that stand first; the same ones of a case and of those beside it."""
 
@@ -165,7 +176,7 @@ def headline(estimates: Sequence[Estimate], method: str) -> tuple[Estimate, ...]
 
 def _published_cpu(estimates: Sequence[Estimate], end: End) -> Estimate | None:
     """Return the first CPU figure of an end that has a value, service demand first."""
-    for name in ("service_demand", "utilisation", "machine_utilisation"):
+    for name in PUBLISHED_COSTS:
         for entry in estimates:
             if entry.metric == f"{name}_{end}" and entry.mean is not None:
                 return entry

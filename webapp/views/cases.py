@@ -11,7 +11,7 @@ from zcdb.webapp.charts.figure import Figure
 from zcdb.webapp.data import database
 from zcdb.webapp.errors import check_id
 from zcdb.webapp.pages import Page, Table, add_page, query_text
-from zcdb.webapp.present.case import CaseContent, case_content
+from zcdb.webapp.present.case import BESIDE, CaseContent, case_content
 from zcdb.webapp.present.run_charts import PERCENTILES_FROM, percentile_points
 
 TRIALS_SHOWN = 200
@@ -27,6 +27,7 @@ def case(case_id: str) -> Page:
         check_id("case", case_id),
         after=check_id("trial", after) if after else None,
         limit=TRIALS_SHOWN,
+        beside=BESIDE,
     )
     content = case_content(found)
     return Page(

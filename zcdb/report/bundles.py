@@ -55,7 +55,11 @@ _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, struct.error),
     *(EOFError, KeyError, NotImplementedError, OSError, RuntimeError, ValueError),
 )
-"""What reading a damaged ZIP file raises."""
+"""What `zipfile` raises for a damaged file; tests change bytes of one all over.
+
+RuntimeError: a flag says that it is encrypted.  NotImplementedError: another way of packing.
+OSError and ValueError: a place before the beginning of the file.  KeyError: a name that is gone.
+"""
 
 Progress = Callable[[str, int], None]
 """Told the member that is worked on and its bytes so far."""

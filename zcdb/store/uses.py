@@ -57,10 +57,7 @@ def refresh_uses(session: Session, run_ids: Collection[int]) -> None:
     for some in batched(sorted(run_ids)):
         session.execute(delete(EnvironmentUseRow).where(EnvironmentUseRow.run_id.in_(some)))
         counted = _counted(some)
-        session.execute(insert(EnvironmentUseRow).from_select(list(_NAMES), counted))
-
-
-_NAMES = ("environment_id", "run_id", "trials", "first_at", "last_at")
+        session.execute(insert(EnvironmentUseRow).from_select(list(_COLUMNS), counted))
 
 
 def _counted(run_ids: Collection[int]) -> Select[int, int, int, datetime, datetime]:

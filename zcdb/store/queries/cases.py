@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from statistics import median
 
@@ -12,7 +12,6 @@ from sqlalchemy import exists, func, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
 from zcdb.factors import FACTORS, FactorValue
-from zcdb.records import ENDS
 from zcdb.store import values as blobs
 from zcdb.store.cases import factors_from_json
 from zcdb.store.models import (
@@ -39,18 +38,6 @@ from zcdb.store.results import (
     TrialLine,
 )
 from zcdb.store.session import Database
-
-SIBLING_METRICS = (
-    *("throughput", "copied_share", "proven_zero_copy_share"),
-    *("transaction_rate", "latency_p50", "latency_p99"),
-    *("transaction_demand_client", "transaction_demand_server"),
-    *(
-        f"{cost}_{end}"
-        for cost in ("service_demand", "utilisation", "machine_utilisation")
-        for end in ENDS
-    ),
-)
-"""What is told of a case beside another one; its own page has all."""
 
 
 def case_list(
@@ -109,9 +96,17 @@ def case_list(
 
 
 def case_page(
-    db: Database, case_id: str, *, after: str | None = None, limit: int = 500
+    db: Database,
+    case_id: str,
+    *,
+    after: str | None = None,
+    limit: int = 500,
+    beside: Collection[str] | None = None,
 ) -> CasePage:
     """Return a case with `limit` of its trials, oldest first, from the one after `after` on.
+
+    Args:
+        beside: metrics to bring along of the cases beside it; None is all.
 
     Raises:
         NotFound: if there is no such case, or no such trial `after`.
@@ -141,7 +136,7 @@ def case_page(
             statistics=statistics,
             trials=tuple(trials[:limit]),
             next_after=trials[limit - 1].trial.id if len(trials) > limit else None,
-            siblings=_siblings(session, case.id),
+            siblings=_siblings(session, case.id, beside),
             entries=tuple(entry_lines(session, EntryRow.case_id == case.id)),
         )
 
@@ -193,11 +188,10 @@ def _with_values(session: Session, case_id: int, lines: list[TrialLine]) -> list
     ]
 
 
-def _siblings(session: Session, case_id: int) -> dict[str, tuple[Sibling, ...]]:
-    """Return factor -> the cases that differ in it alone, in the registry's order; two statements.
-
-    They have the statistics of `SIBLING_METRICS`.
-    """
+def _siblings(
+    session: Session, case_id: int, metrics: Collection[str] | None
+) -> dict[str, tuple[Sibling, ...]]:
+    """Return factor -> the cases that differ in it alone, registry order; two statements."""
     own, other = aliased(PairingRow), aliased(PairingRow)
     rows = session.execute(
         select(other.factor, other.value, other.case_id, CaseRow.public_id, CaseRow.factors_json)
@@ -206,7 +200,9 @@ def _siblings(session: Session, case_id: int) -> dict[str, tuple[Sibling, ...]]:
         .where(own.case_id == case_id, other.case_id != case_id, other.value != own.value)
     ).all()
     statistics = statistics_of_cases(
-        session, {row.case_id for row in rows}, SummaryRow.metric.in_(SIBLING_METRICS)
+        session,
+        {row.case_id for row in rows},
+        *(() if metrics is None else (SummaryRow.metric.in_(metrics),)),
     )
     found: dict[str, list[tuple[tuple[int, str], Sibling]]] = defaultdict(list)
     for row in rows:
